@@ -99,8 +99,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
             job.layout,
             job.precision,
             job.optimizer,
-            job.software.sharding_threshold,
-            job.software.collectives_merged,
+            job.software.update_rules,
         ),
         lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.without_neighbours, job),
     )
@@ -118,7 +117,7 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
     ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
     capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
     if job.layout.phased:
-        trained = (job.optimizer, job.software.sharding_threshold, job.software.recompute_last_segment)
+        trained = (job.optimizer, job.software.update_rules, job.software.recompute_last_segment)
         phases = model.memoize(
             plan.workload,
             ("phases", plan.stages[0].stage, job.layout, job.precision, trained),

@@ -1,9 +1,9 @@
 """Methods of collectives between chips; docs/background/collectives.md describes the links and the methods.
 
-Source: [poplibs_collectives] for the methods, their choice and their programs, [gcl_topologies] for the rings. Inferred:
-each ring has one IPU-Link of every connection, if a rail has that many links; otherwise all rings share all links. IPUs
-synchronise in each exchange. Assumed: Poplar merges neighbouring copies, and with several rings also the exchanges of
-both directions; each remaining program costs a superstep.
+Source: [poplibs_collectives] for the methods, their choice and their programs, [gcl_topologies] for the rings and for
+broadcasts. Inferred: each ring has one IPU-Link of every connection, if a rail has that many links; otherwise all rings
+share all links. IPUs synchronise in each exchange. Assumed: Poplar merges neighbouring copies, and with several rings
+also the exchanges of both directions; each remaining program costs a superstep.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final, Self
 
 from podsim import memo
@@ -55,10 +55,11 @@ _IN_PASS: Final[Mapping[str, tuple[int, int]]] = {REDUCE_SCATTER: (0, 1), ALL_GA
 """Supersteps of sums inside a pass: an addition in each step. GCL's program for groups of replicas is not published."""
 
 _PAIR_OF_SHARDS: Final = ((4, 622_592), (8, 2_490_368), (16, 19_922_944))
-"""Bytes of one IPU's shard from which a pair of rings gathers, by the largest number of members [poplibs_collectives]."""
+"""(members at most, bytes of one IPU's shard from which a pair of rings gathers) [poplibs_collectives]."""
 _BYTES_OF_REDUCTION: Final = 2
 """The limits of a reduce-scatter are twice as large, and count the whole tensor [poplibs_collectives]."""
 _MANY_ELEMENTS: Final = 1 << 20
+_BROADCAST_SUPERSTEPS: Final = 2  # a copy of what arrives, and a sum
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -144,6 +145,18 @@ class RingLayout:
     def time_s(self, name: str, byte_count: float) -> float:
         """Return the time of a collective over a tensor of `byte_count` bytes on an idle machine. [s]"""
         return sum(each.time_s(byte_count, self.link_s_per_byte) for each in self.passes(name, byte_count))
+
+    @property
+    def broadcast_s(self) -> float:
+        """Time in which all members send a tiny tensor to all others, and each adds up what it has. [s]"""
+        routes, members, chip = self.routes, self.members, self.ipu
+
+        def longest_s() -> float:
+            return max(routes.latency_s(here, there) for here, there in combinations(members, 2))
+
+        longest = memo.RINGS.get((routes.key, members, "pairs"), longest_s)
+        overhead_s = _BROADCAST_SUPERSTEPS * chip.superstep.overhead_cycles / chip.clock_hz
+        return chip.multi_ipu_sync_s + longest + overhead_s
 
     @property
     def passes_in_pass(self) -> tuple[Pass, ...]:

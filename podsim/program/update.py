@@ -204,16 +204,18 @@ class JointUpdate:
             rings = self._rings.shard_rings_for(self._replica, cost.ipu)
             ipu = self._replicas.ipu(self._replica, cost.ipu)
             for ring in (each[ipu] for each in (rings.columns, rings.rows) if each):
-                works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
-        counts = cost.small_tensor_count + cost.norm_count
-        return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
+                works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, 0, cost.shard_norm_count)
+        larger, ring = cost.small_tensor_count - cost.broadcast_count, self._ring_of(cost)
+        tiny = cost.broadcast_count + cost.norm_count
+        return [*works, *self._latencies("small all-reduces", ALL_REDUCE, ring, larger, tiny)]
 
-    def _latencies(self, name: str, kind: str, ring: Ring, count: int) -> Sequence[Step]:
-        """Return the steps of `count` all-reduces of tiny tensors."""
+    def _latencies(self, name: str, kind: str, ring: Ring, small: int, tiny: int) -> Sequence[Step]:
+        """Return the steps of all-reduces of small tensors, and of tiny ones, which a stack may broadcast."""
         if len(ring.members) == 1:
             return []
-        passes = ring.passes("all_reduce", 0.0)
-        time_ps = seconds_to_ps(count * sum(each.step_count * each.latency_s for each in passes))
+        one_s = sum(each.step_count * each.latency_s for each in ring.passes("all_reduce", 0.0))
+        tiny_s = ring.broadcast_s if self._plan.software.broadcast_bytes else one_s
+        time_ps = seconds_to_ps(small * one_s + tiny * tiny_s)
         return self._rings.shared_steps((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:

@@ -19,6 +19,7 @@ _TRAINING: Final = (
     "clipped_updates_in_turn",
     "code_memory_per_tile",
     "collation_bandwidth",
+    "broadcast_collective_size",
     "collectives_merged",
     "epoch_start_time",
     "evaluation",
