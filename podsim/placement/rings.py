@@ -205,6 +205,16 @@ class RingLayout:
         return memo.RINGS.get(key, lambda: fullest_link_s_per_byte([self]))
 
 
+def between_domains_s(system: System) -> float:
+    """Return what the chips add to the latency of a step of a collective over GW-Links. [s]
+
+    A sync before data is sent to the gateway, one before data is read from it, and the supersteps of a ring's step.
+    """
+    chip = system.machine.ipu
+    _, supersteps = CLOCKWISE.supersteps[REDUCE_SCATTER]
+    return 2 * chip.multi_ipu_sync_s + supersteps * chip.superstep.overhead_cycles / chip.clock_hz
+
+
 def fullest_link_s_per_byte(rings: Sequence[RingLayout]) -> float:
     """Return the time of the fullest link of several rings per byte that each of their IPUs sends in a step. [s/B]"""
     loads: dict[Channel, float] = defaultdict(float)

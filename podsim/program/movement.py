@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
+from podsim.placement.rings import between_domains_s
 from podsim.placement.topology import Channel, Route, Routes, streaming_channels
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
@@ -406,7 +407,7 @@ class Participants:
         system, part_count = present(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [
-            gw_hops(system, source, target, whole / part_count, staged, 1)
+            gw_hops(system, source, target, whole / part_count, staged, 1, between_domains_s(system))
             for here, there in zip(domains, (*domains[1:], domains[0]), strict=True)
             for source, target in zip(here, there, strict=True)
         ]

@@ -14,7 +14,7 @@ from math import ceil
 from typing import Final, Literal
 
 from podsim.errors import PodsimError
-from podsim.placement.rings import ring_of
+from podsim.placement.rings import between_domains_s, ring_of
 from podsim.placement.topology import Routes
 from podsim.program.movement import Participants
 from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
@@ -319,10 +319,12 @@ class _Replay:
             return self._hops(rank, node.peer, node.size_bytes, node.tensor_count)
         return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
 
-    def _hops(self, rank: int, peer: int, size_bytes: float, tensor_count: int) -> tuple[Transfer, ...]:
+    def _hops(
+        self, rank: int, peer: int, size_bytes: float, tensor_count: int, chips_s: float = 0.0
+    ) -> tuple[Transfer, ...]:
         """Return the hops between link domains; all tensors are assumed to have one size."""
         staged = first_fragments_bytes(self._system, {ceil(size_bytes): tensor_count}, tensor_count)
-        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count)
+        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count, chips_s)
 
     def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
         """Yield the steps of a rank in a collective."""
@@ -381,7 +383,7 @@ class _Replay:
         peers = [each[at] for each in inside.values()]
         following = peers[(peers.index(rank) + 1) % len(peers)]
         chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
-        hops = self._hops(rank, following, chunk, tensors)
+        hops = self._hops(rank, following, chunk, tensors, between_domains_s(self._system))
         yield from self._around(node, tuple(ours), rank, barrier, REDUCE_SCATTER)
         for _ in range(2 * (len(peers) - 1)):
             yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)

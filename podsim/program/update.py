@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from podsim.placement.plan import Plan
+from podsim.placement.rings import between_domains_s
 from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import shard_rings, work
 from podsim.program.replicas import Replicas
@@ -188,7 +189,9 @@ class JointUpdate:
         chunk = cost.parameter_count * size / parts
         sizes = {elements * size: count for elements, count in cost.collective_sizes}
         tensors = cost.collective_count + cost.small_tensor_count
-        hops = gw_hops(system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors)
+        hops = gw_hops(
+            system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors, between_domains_s(system)
+        )
         members = tuple(self._replicas.ipu(peer, cost.ipu) for peer in peers)
         exchanges = len(hops) * 2 * (len(peers) - 1)
         whole = Collective("all_reduce", members, chunk * len(peers), tensors, exchanges)
