@@ -14,6 +14,7 @@ from podsim.placement.cuts import Cuts
 from podsim.placement.schedule import PipelineSchedule
 from podsim.scenario import transformer_training
 from podsim.scenario.hardware import System
+from podsim.scenario.quantity import Whole
 from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.software import Software
 
@@ -206,9 +207,15 @@ class PlanInput:
         return self.workload_of(self.layout.micro_batch_size, *shards)
 
     @property
-    def code_bytes_per_tile(self) -> int:
+    def code_bytes_per_tile(self) -> Whole:
         """Size of the program on each tile. [B]"""
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
+
+    @property
+    def least_code_bytes_per_tile(self) -> float:
+        """Lower end of the range of the program's size on each tile; the size itself without a range. [B]"""
+        known = self.code_bytes_per_tile
+        return min(known, *known.provenance.range or (known,))
 
     def laid_out(self, **fields: Any) -> PlanInput:
         """Return the job with some fields of its layout replaced."""

@@ -29,7 +29,7 @@ from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
 from podsim.result.division import division_blocks
 from podsim.result.evidence import Envelope
-from podsim.result.influence import measured_ranges, range_text, verdict_of
+from podsim.result.influence import blind_ranges_note, measured_ranges, range_text, verdict_of
 from podsim.result.power import Cost, Energy, Meter, WorkDone, cost_of
 from podsim.result.rows import Reference
 from podsim.result.shared import Simulated
@@ -264,7 +264,9 @@ class Result(Answered):
             notes=[*self.notes, *(f"{key.key} changes nothing: {key.reason}" for key in self.without_effect)],
             tiles=headline,
             sections=[
-                Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
+                Section(
+                    "Headline", [headline_table(headline, *measured, *blind_ranges_note(self))], short=True, paged=False
+                ),
                 *self._sections(),
                 Section(STANDS_ON, LazySequence(lambda: inputs_blocks(self.assumptions)), short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
