@@ -31,6 +31,7 @@ def collective_s(
     exchanges: int = 1,
     clock: float = 1.33e9,
     tiles: int = 1472,
+    overhead: int = OVERHEAD,
 ) -> float:
     """Sum of `tensors` equal collectives of `byte_count` bytes together over `count` IPUs, alone on the machine. [s]
 
@@ -40,7 +41,7 @@ def collective_s(
     sent, found = byte_count * fragments / count, 0.0
     for each in passes:
         before, inside = SUPERSTEPS[method][each]
-        latency_s = exchanges * exchange_s + (before / steps + inside) * OVERHEAD / clock
+        latency_s = exchanges * exchange_s + (before / steps + inside) * overhead / clock
         tile_s = (2 / PORT if each == GATHER else 1 / PORT + ADDITION) / tiles / clock
         found += steps * (tensors * latency_s + sent * (1 / rate + tile_s))
     return found

@@ -15,6 +15,7 @@ from itertools import combinations, pairwise
 from typing import Final, Self
 
 from podsim import memo
+from podsim.models.op import DTYPE_BYTES
 from podsim.placement.topologies import topology_of
 from podsim.placement.topology import Channel, Routes
 from podsim.scenario.hardware import System
@@ -97,7 +98,7 @@ class RingLayout:
     # bandwidth of the IPU-Link of each ring; None if rings share all links of a connection [B/s]
     own_link_bytes_per_s: float | None
     exchange_latency_s: float  # latency of one exchange: sync and longest route [s]
-    stride: int  # distance between neighbouring members: the IPUs of a replica
+    replica_ipus: int  # IPUs of a replica; 1 among the IPUs that share a layer, which the library takes as replicas
     closes: bool  # True if members that are not adjacent go all the way around
     ipu: Ipu  # chip whose tiles add and copy
     tile_count: int  # tiles that add and copy
@@ -110,6 +111,7 @@ class RingLayout:
         ring_count: int,
         members: tuple[int, ...],
         tile_count: int | None = None,  # tiles that add and copy; all tiles if left out
+        replica_ipus: int | None = None,  # IPUs of a replica; the distance between members if left out
     ) -> Self:
         """Return the ring over some IPUs in the given order."""
         machine = system.machine
@@ -117,20 +119,20 @@ class RingLayout:
         own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
         latency_s = ipu.multi_ipu_sync_s + _longest_s(routes, members)
         tiles = tile_count or ipu.tile.count
-        stride, closes = _stride(members), _closes(system, members)
-        return cls(routes, members, ring_count, own, latency_s, stride, closes, ipu, tiles)
+        size, closes = replica_ipus or _stride(members), _closes(system, members)
+        return cls(routes, members, ring_count, own, latency_s, size, closes, ipu, tiles)
 
     @classmethod
     def around(cls, system: System, ring_count: int, members: Sequence[int], tile_count: int | None = None) -> Self:
-        """Return the ring around the IPUs that share a layer."""
-        return cls.from_members(system, Routes(system), ring_count, ring_of(system, members), tile_count)
+        """Return the ring around IPUs that share a layer, each a replica to the library."""
+        return cls.from_members(system, Routes(system), ring_count, ring_of(system, members), tile_count, 1)
 
     def method(self, name: str, byte_count: float) -> Method:
         """Return the method of a pass over a tensor of `byte_count` bytes [poplibs_collectives]."""
         count = len(self.members)
-        if count <= 2 or (self.stride > 1 and not self.closes):
+        if count <= 2 or (self.replica_ipus > 1 and not self.closes):
             return CLOCKWISE
-        if self.stride > 1:
+        if self.replica_ipus > 1:
             return MEET_IN_MIDDLE
         size = byte_count / _BYTES_OF_REDUCTION if name == REDUCE_SCATTER else byte_count / count
         least = next((limit for most, limit in _PAIR_OF_SHARDS if count <= most), None)
@@ -171,8 +173,8 @@ class RingLayout:
         # Without a second ring, the two directions take turns. On a ring that closes, IPUs of a replica that are on the
         # same side of the ladder take turns, as forwarding would come to a deadlock [poplibs_collectives].
         exchanges = 1 if self.ring_count > 1 else method.direction_count
-        if self.closes and self.stride > 2:
-            exchanges *= self.stride // 2
+        if self.closes and self.replica_ipus > 2:
+            exchanges *= self.replica_ipus // 2
         before, each = method.supersteps[name]
         supersteps_s = (before / steps + each) * self.ipu.superstep.overhead_cycles / self.ipu.clock_hz
         share = fragments / len(self.members)
@@ -245,5 +247,6 @@ def _tile_s_per_byte(ipu: Ipu, tile_count: int, name: str) -> float:
     copied_s = 1 / ipu.exchange_bytes_per_s(tile_count)
     if name == ALL_GATHER:
         return 2 * copied_s
-    cycles = elementwise_cycles(ipu, "add", _MANY_ELEMENTS, "fp16") / (2 * _MANY_ELEMENTS)
-    return copied_s + cycles / tile_count / ipu.clock_hz
+    fewer, more = (elementwise_cycles(ipu, "add", count * _MANY_ELEMENTS, "fp16") for count in (1, 2))
+    cycles_per_byte = (more - fewer) / (_MANY_ELEMENTS * DTYPE_BYTES["fp16"])
+    return copied_s + cycles_per_byte / tile_count / ipu.clock_hz

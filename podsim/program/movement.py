@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
-from podsim.placement.rings import between_domains_s
+from podsim.placement.rings import between_domains_s, ring_of
 from podsim.placement.topology import Channel, Route, Routes, streaming_channels
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
@@ -387,7 +387,10 @@ class Participants:
         what = name.replace("-", "_")
         times = len(PASSES[what])
         moved = float(times * whole * (self.ipu_count - 1))
-        rings = [Ring.around(system, software.collective_rings, domain, self.tile_count) for domain in domains]
+        rings = [
+            Ring.from_members(system, self._routes, software.collective_rings, ring_of(system, domain), self.tile_count)
+            for domain in domains
+        ]
         ring = max(rings, key=lambda each: each.time_s(what, whole))
         passes = ring.passes(what, whole)
         latency_s = sum(each.step_count * each.latency_s for each in passes)

@@ -112,7 +112,7 @@ class _Replay:
     def __init__(self, recorded: Recorded, system: System, rings: int, shard_rings: int) -> None:
         self._recorded, self._system, self._ring_counts = recorded, system, (rings, shard_rings)
         self._routes = Routes(system)
-        self._rings: dict[tuple[int, tuple[int, ...]], Ring] = {}
+        self._rings: dict[tuple[bool, tuple[int, ...]], Ring] = {}
         self._exchanges: dict[tuple[int, ...], AllToAll] = {}
         self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
         self._lanes: dict[str, _Lane] = defaultdict(_Lane)
@@ -350,7 +350,7 @@ class _Replay:
         """Yield the steps of a reduce-scatter, all-gather or all-reduce of some ranks, with a barrier after each."""
         if len(members) == 1:
             return
-        ring = self._ring(self._ring_counts[node.of_shards], members)
+        ring = self._ring(members, of_shards=node.of_shards)
         for step, count in ring.steps(what, rank, node.size_bytes, node.tensor_count):
             sent = Exchange(tuple(replace(chunk, kind=node.collective) for chunk in step.transfers))
             yield from (sent, barrier) * count
@@ -360,13 +360,16 @@ class _Replay:
             self._exchanges[members] = AllToAll.from_members(self._system, self._routes, members)
         return self._exchanges[members]
 
-    def _ring(self, count: int, members: tuple[int, ...]) -> Ring:
+    def _ring(self, members: tuple[int, ...], *, of_shards: bool) -> Ring:
         """Return the ring in the order of the group; a group of consecutive ranks follows the topology's ring."""
-        if (count, members) not in self._rings:
+        if (of_shards, members) not in self._rings:
             counts_on = members == tuple(range(members[0], members[0] + len(members)))
             order = ring_of(self._system, members) if counts_on else members
-            self._rings[count, members] = Ring.from_members(self._system, self._routes, count, order)
-        return self._rings[count, members]
+            count, size = self._ring_counts[of_shards], 1 if of_shards else None
+            self._rings[of_shards, members] = Ring.from_members(
+                self._system, self._routes, count, order, replica_ipus=size
+            )
+        return self._rings[of_shards, members]
 
     def _over_domains(self, place: _Place, node: Node, members: tuple[int, ...], barrier: Barrier) -> Iterator[Step]:
         """Yield an all-reduce: reduce-scatter in link domains, all-reduce over GW-Links, all-gather in link domains."""

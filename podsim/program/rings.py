@@ -142,11 +142,13 @@ class ShardRings:
         """Return the rings of a grid; with `rows_first`, IPUs of a row are neighbours, otherwise IPUs of a column."""
         size, routes = width_parts if rows_first else len(members) // width_parts, Routes(system)
         near = [
-            Ring.from_members(system, routes, ring_count, ring_of(system, members[start : start + size]))
+            Ring.from_members(
+                system, routes, ring_count, ring_of(system, members[start : start + size]), replica_ipus=1
+            )
             for start in range(0, len(members), size)
         ]
         spaced = (ring_of(system, members[start::size]) for start in range(size))
-        far = [Ring.from_members(system, routes, ring_count, each) for each in spaced]
+        far = [Ring.from_members(system, routes, ring_count, each, replica_ipus=1) for each in spaced]
         near_of, far_of = ({ipu: ring for ring in rings for ipu in ring.members} for rings in (near, far))
         return cls(far_of, near_of) if rows_first else cls(near_of, far_of)
 
