@@ -88,6 +88,29 @@ def _closes(system: System, members: Sequence[int]) -> bool:
     return stride > 1 and system.topology != "ladder" and stride * len(members) >= system.domain_ipu_count
 
 
+Message = tuple[int, tuple[Channel, ...], float]
+"""Receiver, channels, and share of the bytes that an IPU sends in a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileTimes:
+    """Times of the work of tiles in a collective. A copy moves as many bytes as the exchange does."""
+
+    sync_s: float  # sync of several IPUs [s]
+    superstep_s: float  # overhead of a superstep [s]
+    reduced_s_per_byte: float  # copy of a fragment and addition in half precision, per byte of the fragment [s/B]
+    gathered_s_per_byte: float  # two copies of a received fragment, per byte of it [s/B]
+
+    @classmethod
+    def on(cls, ipu: Ipu, tile_count: int) -> Self:
+        """Return the times of some tiles of a chip."""
+        fewer, more = (elementwise_cycles(ipu, "add", count * _MANY_ELEMENTS, "fp16") for count in (1, 2))
+        added_s = (more - fewer) / (_MANY_ELEMENTS * DTYPE_BYTES["fp16"]) / tile_count / ipu.clock_hz
+        copied_s = 1 / ipu.exchange_bytes_per_s(tile_count)
+        superstep_s = ipu.superstep.overhead_cycles / ipu.clock_hz
+        return cls(ipu.multi_ipu_sync_s, superstep_s, copied_s + added_s, 2 * copied_s)
+
+
 @dataclass(frozen=True, slots=True)
 class RingLayout:
     """Ring of IPUs that reduce or gather together, with its links."""
@@ -100,8 +123,7 @@ class RingLayout:
     exchange_latency_s: float  # latency of one exchange: sync and longest route [s]
     replica_ipus: int  # IPUs of a replica; 1 among the IPUs that share a layer, which the library takes as replicas
     closes: bool  # True if members that are not adjacent go all the way around
-    ipu: Ipu  # chip whose tiles add and copy
-    tile_count: int  # tiles that add and copy
+    tiles: TileTimes
 
     @classmethod
     def from_members(
@@ -118,9 +140,9 @@ class RingLayout:
         link, links, ipu = machine.ipu_link, machine.rail_link_count, machine.ipu
         own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
         latency_s = ipu.multi_ipu_sync_s + _longest_s(routes, members)
-        tiles = tile_count or ipu.tile.count
+        tiles = TileTimes.on(ipu, tile_count or ipu.tile.count)
         size, closes = replica_ipus or _stride(members), _closes(system, members)
-        return cls(routes, members, ring_count, own, latency_s, size, closes, ipu, tiles)
+        return cls(routes, members, ring_count, own, latency_s, size, closes, tiles)
 
     @classmethod
     def around(cls, system: System, ring_count: int, members: Sequence[int], tile_count: int | None = None) -> Self:
@@ -142,7 +164,7 @@ class RingLayout:
         """Return the passes of a collective over a tensor of `byte_count` bytes; `name` as in `task.Collective`."""
         if len(self.members) == 1:
             return ()
-        return tuple(self._pass(each, self.method(each, byte_count)) for each in PASSES[name])
+        return tuple(self._known_pass(each, self.method(each, byte_count)) for each in PASSES[name])
 
     def time_s(self, name: str, byte_count: float) -> float:
         """Return the time of a collective over a tensor of `byte_count` bytes on an idle machine. [s]"""
@@ -151,14 +173,13 @@ class RingLayout:
     @property
     def broadcast_s(self) -> float:
         """Time in which all members send a tiny tensor to all others, and each adds up what it has. [s]"""
-        routes, members, chip = self.routes, self.members, self.ipu
+        routes, members, tiles = self.routes, self.members, self.tiles
 
         def longest_s() -> float:
             return max(routes.latency_s(here, there) for here, there in combinations(members, 2))
 
         longest = memo.RINGS.get((routes.key, members, "pairs"), longest_s)
-        overhead_s = _BROADCAST_SUPERSTEPS * chip.superstep.overhead_cycles / chip.clock_hz
-        return chip.multi_ipu_sync_s + longest + overhead_s
+        return tiles.sync_s + longest + _BROADCAST_SUPERSTEPS * tiles.superstep_s
 
     @property
     def passes_in_pass(self) -> tuple[Pass, ...]:
@@ -168,6 +189,11 @@ class RingLayout:
         methods = (replace(self.method(each, 0.0), supersteps=_IN_PASS) for each in PASSES["all_reduce"])
         return tuple(self._pass(name, method) for name, method in zip(PASSES["all_reduce"], methods, strict=True))
 
+    def _known_pass(self, name: str, method: Method) -> Pass:
+        group = len(self.members), self.ring_count, self.replica_ipus, self.closes, self.exchange_latency_s
+        key = (name, method.direction_count, method.meets, group, self.tiles)
+        return memo.RINGS.get(key, lambda: self._pass(name, method))
+
     def _pass(self, name: str, method: Method) -> Pass:
         steps, fragments = method.step_count(len(self.members)), method.fragments
         # Without a second ring, the two directions take turns. On a ring that closes, IPUs of a replica that are on the
@@ -176,20 +202,18 @@ class RingLayout:
         if self.closes and self.replica_ipus > 2:
             exchanges *= self.replica_ipus // 2
         before, each = method.supersteps[name]
-        supersteps_s = (before / steps + each) * self.ipu.superstep.overhead_cycles / self.ipu.clock_hz
+        supersteps_s = (before / steps + each) * self.tiles.superstep_s
         share = fragments / len(self.members)
-        return Pass(
-            name,
-            steps,
-            share,
-            exchanges * self.exchange_latency_s + supersteps_s,
-            share * _tile_s_per_byte(self.ipu, self.tile_count, name),
-        )
+        tile_s = self.tiles.reduced_s_per_byte if name == REDUCE_SCATTER else self.tiles.gathered_s_per_byte
+        return Pass(name, steps, share, exchanges * self.exchange_latency_s + supersteps_s, share * tile_s)
 
-    def sent(self, ipu: int, byte_count: float) -> Iterator[tuple[int, tuple[Channel, ...], float]]:
-        """Yield receiver, channels and bytes of each message of an IPU that sends `byte_count` bytes in a step."""
-        place, count = self.members.index(ipu), len(self.members)
-        chunk, back = byte_count / self.ring_count, self.ring_count // 2
+    def messages(self, ipu: int) -> tuple[Message, ...]:
+        """Return what an IPU sends in a step: receiver, channels and share of its bytes of each message."""
+        key = (self.routes.key, self.members, self.ring_count, self.own_link_bytes_per_s, ipu)
+        return memo.RINGS.get(key, lambda: tuple(self._messages(ipu)))
+
+    def _messages(self, ipu: int) -> Iterator[Message]:
+        place, count, back = self.members.index(ipu), len(self.members), self.ring_count // 2
         for way, rings in ((1, self.ring_count - back), (-1, back)):
             if not rings:
                 continue
@@ -198,7 +222,7 @@ class RingLayout:
             if self.own_link_bytes_per_s:
                 own = rings * self.own_link_bytes_per_s
                 channels = tuple(Channel(f"{channel.id}{OWN_LINK}{way:+}", own) for channel in channels)
-            yield neighbour, channels, rings * chunk
+            yield neighbour, channels, rings / self.ring_count
 
     @property
     def link_s_per_byte(self) -> float:
@@ -222,9 +246,9 @@ def fullest_link_s_per_byte(rings: Sequence[RingLayout]) -> float:
     loads: dict[Channel, float] = defaultdict(float)
     for ring in rings:
         for ipu in ring.members if len(ring.members) > 1 else ():
-            for _, channels, byte_count in ring.sent(ipu, 1.0):
+            for _, channels, share in ring.messages(ipu):
                 for channel in channels:
-                    loads[channel] += byte_count / channel.bandwidth_bytes_per_s
+                    loads[channel] += share / channel.bandwidth_bytes_per_s
     return max(loads.values(), default=0.0)
 
 
@@ -236,17 +260,3 @@ def _longest_s(routes: Routes, members: tuple[int, ...]) -> float:
         return max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
 
     return memo.RINGS.get((routes.key, members), longest_s)
-
-
-def _tile_s_per_byte(ipu: Ipu, tile_count: int, name: str) -> float:
-    """Return the time of a step on the tiles per byte that an IPU sends. [s/B]
-
-    A reduce-scatter copies a fragment and adds a received one, in half precision; an all-gather copies a received
-    fragment twice. A copy moves as much as the exchange does.
-    """
-    copied_s = 1 / ipu.exchange_bytes_per_s(tile_count)
-    if name == ALL_GATHER:
-        return 2 * copied_s
-    fewer, more = (elementwise_cycles(ipu, "add", count * _MANY_ELEMENTS, "fp16") for count in (1, 2))
-    cycles_per_byte = (more - fewer) / (_MANY_ELEMENTS * DTYPE_BYTES["fp16"])
-    return copied_s + cycles_per_byte / tile_count / ipu.clock_hz

@@ -70,8 +70,8 @@ class Ring(RingLayout):
         """Return what an IPU sends in one step of a pass over tensors of `byte_count` bytes together."""
         latency_s = tensor_count * one.latency_s + byte_count * one.tile_s_per_byte
         return tuple(
-            transfer("chunk", ALL_REDUCE, channels, chunk, latency_s, neighbour)
-            for neighbour, channels, chunk in self.sent(ipu, byte_count * one.share)
+            transfer("chunk", ALL_REDUCE, channels, share * one.share * byte_count, latency_s, neighbour)
+            for neighbour, channels, share in self.messages(ipu)
         )
 
 
