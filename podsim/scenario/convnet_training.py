@@ -216,8 +216,10 @@ class EpochRunSpec(TrainingRunSpec):
             Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
         ]
         | None
-    )
-    """Passes over the training set, with their batch size if they were logged for one; null for throughput only."""
+    ) = None
+    """Passes over the training set, with their batch size if they were logged for one; left out for throughput only."""
+    samples: Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)] | None = None
+    """Images of the run instead, whatever the batch."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
@@ -236,14 +238,24 @@ class EpochRunSpec(TrainingRunSpec):
 
     @model_validator(mode="after")
     def _every_key_counts(self) -> EpochRunSpec:
-        if self.epochs is None and (self.checkpoint is not None or self.setup is not None):
+        if self.epochs is not None and self.samples is not None:
+            do = "keep one of the two; `null` takes the other away"
+            raise BadValueError("`samples` and `epochs` are both given", do)
+        if not self.has_end and (self.checkpoint is not None or self.setup is not None):
             name = "setup" if self.checkpoint is None else "checkpoint"
-            raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", "give `epochs`")
+            what = f"`{name}` is given, but nothing says how long the run goes on"
+            raise BadValueError(what, "give `epochs` or `samples`")
         return self
 
     @property
-    def epoch_count(self) -> float | None:
-        """Passes over the training set, at the batch size that they were logged with."""
+    def has_end(self) -> bool:
+        """True if the length of the run is given."""
+        return self.epochs is not None or self.samples is not None
+
+    def epoch_count(self, samples_per_epoch: int) -> float | None:
+        """Return the passes over the training set, at the batch size of a log if there is one; None without end."""
+        if self.samples is not None:
+            return self.samples / samples_per_epoch
         return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
 
     @property
@@ -263,7 +275,7 @@ class EpochRunSpec(TrainingRunSpec):
 
     def without_end(self) -> EpochRunSpec:
         """Return the run with throughput only, and with as many session calls."""
-        gone = dict.fromkeys(("epochs", "setup", "checkpoint", "validation"))
+        gone = dict.fromkeys(("epochs", "samples", "setup", "checkpoint", "validation"))
         return self.model_copy(update=gone)
 
     @property
@@ -279,12 +291,14 @@ class EpochRunSpec(TrainingRunSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Yield a problem if the training set is smaller than one batch."""
         batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
-        if self.epoch_count is not None and samples * self.epoch_count < batch:
-            yield (
-                ("run", "epochs"),
-                f"{self.epoch_count:g} epochs of {samples} samples are less than a batch of {batch}",
-                "use more epochs, or a smaller batch",
-            )
+        count = self.epoch_count(samples) if samples else None
+        if count is None or samples * count >= batch:
+            return
+        if self.samples is not None:
+            what, key = f"{self.samples:g} samples are", "samples"
+        else:
+            what, key = f"{count:g} epochs of {samples} samples are", "epochs"
+        yield ("run", key), f"{what} less than a batch of {batch}", f"use more {key}, or a smaller batch"
 
 
 CONVNET_TRAINING: Sections = {

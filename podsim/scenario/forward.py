@@ -33,6 +33,15 @@ class BatchesSpec(Spec):
     """Batches in the prefetch queue of each replica."""
     numbers_converted: Flag = False
     """Whether the process converts each number of a result into a Python number before its next call."""
+    synthetic: Flag = False
+    """Whether the IPUs make their inputs and drop their results, so that nothing is exchanged with the host."""
+
+    @model_validator(mode="after")
+    def _results_reach_the_process(self) -> BatchesSpec:
+        if self.synthetic and self.numbers_converted:
+            what = "with synthetic data no result reaches the process, which cannot convert its numbers"
+            raise BadValueError(what, "leave `numbers_converted` out")
+        return self
 
 
 class PassSpec(BatchesSpec):
