@@ -176,6 +176,7 @@ class RingLayout:
         routes, members, tiles = self.routes, self.members, self.tiles
 
         def longest_s() -> float:
+            """Return the latency of the longest route between two members. [s]"""
             return max(routes.latency_s(here, there) for here, there in combinations(members, 2))
 
         longest = memo.RINGS.get((routes.key, members, "pairs"), longest_s)
@@ -254,9 +255,6 @@ def fullest_link_s_per_byte(rings: Sequence[RingLayout]) -> float:
 
 def _longest_s(routes: Routes, members: tuple[int, ...]) -> float:
     """Return the latency of the longest route between neighbours of a ring. [s]"""
-
-    def longest_s() -> float:
-        ends = zip(members, (*members[1:], members[0]), strict=True)
-        return max((routes.latency_s(here, there) for here, there in ends if here != there), default=0.0)
-
-    return memo.RINGS.get((routes.key, members), longest_s)
+    ends = [pair for pair in zip(members, (*members[1:], members[0]), strict=True) if len(set(pair)) > 1]
+    known = (routes.key, members)
+    return memo.RINGS.get(known, lambda: max((routes.latency_s(*pair) for pair in ends), default=0.0))

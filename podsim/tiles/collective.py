@@ -36,7 +36,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """All-reduce with which neighbouring single-IPU replicas sum small tensors inside a forward or backward pass."""
+    """Sum of a small tensor over neighbouring single-IPU replicas inside a forward or backward pass."""
 
     passes: tuple[Pass, ...]
     link_s_per_byte: float  # time of the fullest link per byte that a chip sends in a step [s/B]
