@@ -89,8 +89,8 @@ BARE = Memo(256)
 """Blocks whose operations take no time, by model."""
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
-HALVINGS = Memo(4096)
-"""Steps of collectives by recursive halving, by links, time of a sync and members."""
+RINGS = Memo(4096)
+"""Longest routes and fullest links of rings, by links and members."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 DRAWS = Memo(64)
@@ -130,5 +130,5 @@ def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
     runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
-    for each in (DOCUMENTS, VALUES, HARDWARE, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, HALVINGS, *runs):
+    for each in (DOCUMENTS, VALUES, HARDWARE, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, RINGS, *runs):
         each.forget()

@@ -117,8 +117,7 @@ def _update(ipu: int, tensors: Sequence[Parameter], workload: Workload, model: C
     layout, software = job.layout, job.software
     shards = layout.shard_count if layout.replicated_tensor_sharding else 0
     laid_out = layout.reduction_merge_bytes, shards, layout.tensor_parallel, job.precision, job.optimizer
-    rules = software.sharding_threshold, software.collectives_merged
-    key = ("update", ipu, tuple(tensors), *laid_out, *rules)
+    key = ("update", ipu, tuple(tensors), *laid_out, software.update_rules)
     return model.without_neighbours.memoize(
         workload, key, lambda: update_cost(ipu, tensors, model.without_neighbours, job)
     )

@@ -14,7 +14,7 @@ from podsim.placement.fit import does_not_fit, missing_method, with_missing_meth
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
 from podsim.placement.memory import IpuMemory, fit_verdict, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
-from podsim.placement.rings import RingLayout, halves
+from podsim.placement.rings import RingLayout
 from podsim.placement.stage_cost import StageCost, UpdateCost, block_cost, stage_costs, update_costs
 from podsim.scenario.hardware import System
 from podsim.scenario.software import Software
@@ -70,8 +70,7 @@ def _neighbours(job: PlanInput) -> Neighbours | None:
     if not count:
         return None
     ring = RingLayout.around(system, software.collective_rings, range(min(count, system.domain_ipu_count)))
-    small = halves(system, ring.routes, ring.members)
-    return Neighbours(small, ring.steps, software.halved_bytes, system.machine.ipu.clock_hz)
+    return Neighbours(ring.passes_in_pass, ring.link_s_per_byte, system.machine.ipu.clock_hz)
 
 
 def shared_cost_model(job: PlanInput) -> CostModel:
@@ -103,8 +102,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
             job.layout,
             job.precision,
             job.optimizer,
-            job.software.sharding_threshold,
-            job.software.collectives_merged,
+            job.software.update_rules,
         ),
         lambda: update_costs([cost.stage for cost in plan.stages], plan.workload, model.without_neighbours, job),
     )
@@ -122,7 +120,7 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
     ipu, machine, optimizer = model.ipu, job.system.machine, job.optimizer
     capacities = ipu.tile.count, ipu.tile.memory_bytes, machine.streaming_memory.capacity_per_ipu_bytes
     if job.layout.phased:
-        trained = (job.optimizer, job.software.sharding_threshold, job.software.recompute_last_segment)
+        trained = (job.optimizer, job.software.update_rules, job.software.recompute_last_segment)
         phases = model.memoize(
             plan.workload,
             ("phases", plan.stages[0].stage, job.layout, job.precision, trained),

@@ -219,6 +219,7 @@ class UpdateCost:
     # (elements, number of collectives) of gradients; merged collectives count as one
     collective_sizes: tuple[tuple[int, int], ...]
     small_tensor_count: int  # all-reduces of tensors too small to be sharded
+    broadcast_count: int  # those of them that are small enough for a broadcast
     # collectives of norms between replicas with shards of the state, for trust ratios and clipping
     norm_count: int
     shard_norm_count: int  # collectives of norms between the IPUs that share a layer
@@ -260,6 +261,7 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
     layout, optimizer, sizes = job.layout, _trained_by(job), [tensor.element_count for tensor in tensors]
     merged = layout.reduction_merge_bytes
     large = [tensor for tensor in tensors if merged or tensor.element_count >= job.software.sharding_threshold]
+    small = [] if merged else [size for size in sizes if size < job.software.sharding_threshold]
     shards = layout.shard_count if layout.replicated_tensor_sharding else 1
     shares = Counter((_share(tensor.element_count, job), tensor.dtype) for tensor in tensors)
     weights, shard = sum(sizes), sum(share * count for (share, _), count in shares.items())
@@ -268,7 +270,11 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
     scattered = [job.precision.stored_bytes([each]) for each in large]
     buffers = -(-weights * job.precision.accumulator_bytes // merged) if merged else len(large)
     with_norms, sharded = len(large) if shards > 1 else 0, len(large) if layout.tensor_parallel > 1 else 0
-    counts = buffers, len(sizes) - len(large), with_norms, sharded
+    together = [sum(small)] if job.software.collectives_merged else small
+    broadcast = sum(
+        0 < each * job.precision.accumulator_bytes <= (job.software.broadcast_bytes or 0) for each in together
+    )
+    counts = buffers, len(small), with_norms, sharded
     large_count, small_count, normed, shard_normed = (
         min(1, each) if job.software.collectives_merged else each for each in counts
     )
@@ -278,6 +284,7 @@ def update_cost(ipu: int, tensors: Sequence[Parameter], model: CostModel, job: P
         collective_count=large_count,
         collective_sizes=tuple(_collectives(sizes, job).items()),
         small_tensor_count=small_count,
+        broadcast_count=broadcast,
         norm_count=len(_norms(optimizer)) * normed,
         shard_norm_count=len(_norms(optimizer)) * shard_normed,
         gather=_laid_out(gathered, model),

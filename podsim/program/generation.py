@@ -182,7 +182,7 @@ class _StepProgram:
         yield Exchange((link_transfer(self._routes, "activations", INTER_IPU, ipu, target, byte_count),))
 
     def _all_reduce(self, stage: Stage) -> dict[int, list[Step]]:
-        """Return the all-reduce of each IPU of a stage: reduce-scatter, then all-gather, n - 1 steps each."""
+        """Return the all-reduce of each IPU of a stage: a reduce-scatter, then an all-gather."""
         system, count = self._plan.system, len(stage.ipus)
         if count == 1:
             return {stage.ipus[0]: []}
@@ -190,6 +190,10 @@ class _StepProgram:
         barrier = Barrier(f"shards of stage {stage.index}", ALL_REDUCE)
         hidden = self._workload.hidden_bytes
         return {
-            ipu: [ring.step("all_reduce", ipu, hidden, of_shards=True), barrier] * (2 * (count - 1))
+            ipu: [
+                each
+                for step, count in ring.steps("all_reduce", ipu, hidden, of_shards=True)
+                for each in (step, barrier) * count
+            ]
             for ipu in ring.members
         }

@@ -15,12 +15,14 @@ from functools import cached_property
 from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
+from podsim.placement.rings import between_domains_s, ring_of
 from podsim.placement.topology import Channel, Route, Routes, gateway_channels, ipu_memory, machine_memory
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
 from podsim.scenario.hardware import System, present
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.software import Software
+from podsim.tiles.collective import PASSES
 from podsim.tiles.split import reduce_vertex_cycles
 from podsim.tiles.vector import ceil_div
 
@@ -382,16 +384,22 @@ class Participants:
             inside[chip // system.domain_ipu_count].append(chip)
         domains = list(inside.values())
         whole = byte_count * self.tile_count * (self.ipu_count if name == "all-gather" else 1)
-        times = 2 if name == "all-reduce" else 1
+        what = name.replace("-", "_")
+        times = len(PASSES[what])
         moved = float(times * whole * (self.ipu_count - 1))
-        rings = [Ring.around(system, software.collective_rings, domain) for domain in domains]
-        steps = [ring.steps_of(system, whole, software.halved_bytes) for ring in rings if len(ring.members) > 1]
-        latency_s = times * max((step.latency_s for step in steps), default=0.0)
-        carried_s = times * max((step.s_per_byte for step in steps), default=0.0) * whole
-        # Each sent byte passes the port of a tile.
-        ports_s = times * whole * (1 - 1 / len(domains[0])) / self.ipu.exchange_bytes_per_s(self.tile_count)
+        rings = [
+            Ring.from_members(system, self._routes, software.collective_rings, ring_of(system, domain), self.tile_count)
+            for domain in domains
+        ]
+        ring = max(rings, key=lambda each: each.time_s(what, whole))
+        passes = ring.passes(what, whole)
+        latency_s = sum(each.step_count * each.latency_s for each in passes)
+        tiles_s = whole * sum(each.step_count * each.tile_s_per_byte for each in passes)
+        sent = whole * sum(each.step_count * each.share for each in passes)
+        carried_s = sent * ring.link_s_per_byte
+        ports_s = sent / self.ipu.exchange_bytes_per_s(self.tile_count)  # each sent byte passes the port of a tile
         link = ("IPU-Link", carried_s) if carried_s >= ports_s else (_PORT, ports_s)
-        parts = [("latency", latency_s), link]
+        parts = [("latency", latency_s), ("tiles", tiles_s), link]
         if len(domains) > 1:
             parts += self._between_domains(domains, whole, times * (len(domains) - 1))
         bound = max(parts[1:], key=lambda part: part[1])[0]
@@ -402,7 +410,7 @@ class Participants:
         system, part_count = present(self.system), len(domains[0]) * len(domains)
         staged = first_fragments_bytes(system, {int(whole): 1}, part_count)
         sent = [
-            gw_hops(system, source, target, whole / part_count, staged, 1)
+            gw_hops(system, source, target, whole / part_count, staged, 1, between_domains_s(system))
             for here, there in zip(domains, (*domains[1:], domains[0]), strict=True)
             for source, target in zip(here, there, strict=True)
         ]

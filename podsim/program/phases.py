@@ -14,6 +14,7 @@ from itertools import cycle
 
 from podsim.placement.phases import PhaseCost
 from podsim.placement.plan import Plan
+from podsim.placement.rings import TileTimes
 from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.passes import IMBALANCE, shard_rings, sums_of, work
 from podsim.program.replicas import Replicas
@@ -275,6 +276,8 @@ class Phases:
             if self._overlaps:
                 link = plan.system.machine.ipu_link
                 kind, weight = IO_GATHER, (link and link.io_tiles_weight) or 1.0
+                if self._io_tiles:
+                    ring = replace(ring, tiles=TileTimes.on(plan.system.machine.ipu, self._io_tiles))
             gathered = ring.shard_sums(ipu, passing.gathers, name, kind=kind, link_weight=weight)
             return [*self._streamed(passing.title, ipu, "read", passing.loads), *gathered]
         load = host_load(plan.system, ipu, plan.workload.host_input_bytes)

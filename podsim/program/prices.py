@@ -33,7 +33,7 @@ _HOPS: Final = (
     f"{_MACHINE}.ipu_link.hop_latency",
     f"{_MACHINE}.ipu_link.rung_latency",
 )
-_COLLECTIVE_STEP: Final = (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync", *_HOPS)
+_COLLECTIVE_STEP: Final = (_CLOCK, f"{_MACHINE}.ipu.multi_ipu_sync", f"{_MACHINE}.ipu.superstep", *_HOPS)
 _STREAMING: Final = f"{_MACHINE}.streaming_memory"
 _HOST_LINK: Final = f"{_MACHINE}.host_link"
 _COLLECTIVES: Final = ("all_reduce", "tensor_parallel")
@@ -52,7 +52,10 @@ _WORK: Final[Mapping[str, Price]] = {
 _LATENCIES: Final[Mapping[str, Price]] = {
     "inter_ipu": _HOPS,
     **dict.fromkeys((*_COLLECTIVES, ALL_TO_ALL), _COLLECTIVE_STEP),
-    "gw_link": (f"{_MACHINE}.gateway_link.latency", f"{_MACHINE}.gw_link.latency"),
+    "gw_link": (
+        *(f"{_MACHINE}.{name}" for name in ("gateway_link.latency", "gw_link.latency")),
+        *(f"{_MACHINE}.ipu.{name}" for name in ("multi_ipu_sync", "superstep")),
+    ),
     "streaming": (f"{_STREAMING}.latency",),
     "host": (f"{_STREAMING}.latency", f"{_HOST_LINK}.latency"),
 }

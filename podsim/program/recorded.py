@@ -14,13 +14,14 @@ from math import ceil
 from typing import Final, Literal
 
 from podsim.errors import PodsimError
-from podsim.placement.rings import ring_of
+from podsim.placement.rings import between_domains_s, ring_of
 from podsim.placement.topology import Routes
 from podsim.program.movement import Participants
 from podsim.program.rings import ALL_TO_ALL, AllToAll, Ring
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Phase, Program, Release, Step, Transfer, Work
 from podsim.program.transfers import first_fragments_bytes, gw_hops, link_transfer, streaming_transfer
 from podsim.scenario.hardware import System
+from podsim.tiles.collective import ALL_GATHER, REDUCE_SCATTER
 from podsim.units import seconds_to_ps
 
 Kind = Literal["compute", "load", "store", "send", "receive", "collective"]
@@ -32,12 +33,17 @@ RECEIVE: Final = "receive"
 COLLECTIVE: Final = "collective"
 WAITING: Final = "waiting"
 BARRIER: Final = "barrier"
-_HALVES: Final = {"reduce_scatter": 1, "all_gather": 1, "gather": 1, "scatter": 1}
-_WHOLES: Final = ("all_reduce", "broadcast", "reduce")
-"""Collectives of two passes around the ring; a long message from or to one root is scattered and gathered as well."""
+_PASSES_AS: Final = {
+    "reduce_scatter": REDUCE_SCATTER,
+    "all_gather": ALL_GATHER,
+    "gather": ALL_GATHER,
+    "scatter": REDUCE_SCATTER,
+    **dict.fromkeys(("all_reduce", "broadcast", "reduce"), "all_reduce"),
+}
+"""Passes of each collective; a long message from or to one root is scattered and gathered as well."""
 GATHERED: Final = ("all_gather", "gather")
 """Collectives whose size is that of all parts together; each rank contributes one part."""
-COLLECTIVES: Final = (*_HALVES, *_WHOLES, ALL_TO_ALL, BARRIER)
+COLLECTIVES: Final = (*_PASSES_AS, ALL_TO_ALL, BARRIER)
 _LOAD_BYTES: Final = 16
 """Widest load of a tile in a cycle [citadel2019]."""
 
@@ -106,7 +112,7 @@ class _Replay:
     def __init__(self, recorded: Recorded, system: System, rings: int, shard_rings: int) -> None:
         self._recorded, self._system, self._ring_counts = recorded, system, (rings, shard_rings)
         self._routes = Routes(system)
-        self._rings: dict[tuple[int, tuple[int, ...]], Ring] = {}
+        self._rings: dict[tuple[bool, tuple[int, ...]], Ring] = {}
         self._exchanges: dict[tuple[int, ...], AllToAll] = {}
         self._places = [{node.number: at for at, node in enumerate(nodes)} for nodes in recorded.ranks]
         self._lanes: dict[str, _Lane] = defaultdict(_Lane)
@@ -313,10 +319,12 @@ class _Replay:
             return self._hops(rank, node.peer, node.size_bytes, node.tensor_count)
         return (link_transfer(self._routes, node.name, SEND, rank, node.peer, node.size_bytes),)
 
-    def _hops(self, rank: int, peer: int, size_bytes: float, tensor_count: int) -> tuple[Transfer, ...]:
+    def _hops(
+        self, rank: int, peer: int, size_bytes: float, tensor_count: int, chips_s: float = 0.0
+    ) -> tuple[Transfer, ...]:
         """Return the hops between link domains; all tensors are assumed to have one size."""
         staged = first_fragments_bytes(self._system, {ceil(size_bytes): tensor_count}, tensor_count)
-        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count)
+        return gw_hops(self._system, rank, peer, size_bytes, staged, tensor_count, chips_s)
 
     def _collective(self, place: _Place, node: Node) -> Iterator[Step]:
         """Yield the steps of a rank in a collective."""
@@ -336,35 +344,32 @@ class _Replay:
             yield self._all_to_all(members).exchange(rank, node.name, share, node.tensor_count)
             yield barrier
         else:
-            times = 2 if node.collective in _WHOLES else _HALVES[node.collective]
-            yield from self._around(node, members, rank, barrier, node.size_bytes, times)
+            yield from self._around(node, members, rank, barrier, _PASSES_AS[node.collective])
 
-    def _around(
-        self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, size_bytes: float, times: int
-    ) -> Iterator[Step]:
-        """Yield the steps of `times` passes around the ring of some ranks, with a barrier after each step."""
+    def _around(self, node: Node, members: tuple[int, ...], rank: int, barrier: Barrier, what: str) -> Iterator[Step]:
+        """Yield the steps of a reduce-scatter, all-gather or all-reduce of some ranks, with a barrier after each."""
         if len(members) == 1:
             return
-        ring = self._ring(self._ring_counts[node.of_shards], members)
-        chunks = tuple(
-            replace(chunk, kind=node.collective) for chunk in ring.chunks(rank, size_bytes, node.tensor_count)
-        )
-        for _ in range(times * (len(members) - 1)):
-            yield Exchange(chunks)
-            yield barrier
+        ring = self._ring(members, of_shards=node.of_shards)
+        for step, count in ring.steps(what, rank, node.size_bytes, node.tensor_count):
+            sent = Exchange(tuple(replace(chunk, kind=node.collective) for chunk in step.transfers))
+            yield from (sent, barrier) * count
 
     def _all_to_all(self, members: tuple[int, ...]) -> AllToAll:
         if members not in self._exchanges:
             self._exchanges[members] = AllToAll.from_members(self._system, self._routes, members)
         return self._exchanges[members]
 
-    def _ring(self, count: int, members: tuple[int, ...]) -> Ring:
+    def _ring(self, members: tuple[int, ...], *, of_shards: bool) -> Ring:
         """Return the ring in the order of the group; a group of consecutive ranks follows the topology's ring."""
-        if (count, members) not in self._rings:
+        if (of_shards, members) not in self._rings:
             counts_on = members == tuple(range(members[0], members[0] + len(members)))
             order = ring_of(self._system, members) if counts_on else members
-            self._rings[count, members] = Ring.from_members(self._system, self._routes, count, order)
-        return self._rings[count, members]
+            count, size = self._ring_counts[of_shards], 1 if of_shards else None
+            self._rings[of_shards, members] = Ring.from_members(
+                self._system, self._routes, count, order, replica_ipus=size
+            )
+        return self._rings[of_shards, members]
 
     def _over_domains(self, place: _Place, node: Node, members: tuple[int, ...], barrier: Barrier) -> Iterator[Step]:
         """Yield an all-reduce: reduce-scatter in link domains, all-reduce over GW-Links, all-gather in link domains."""
@@ -381,12 +386,12 @@ class _Replay:
         peers = [each[at] for each in inside.values()]
         following = peers[(peers.index(rank) + 1) % len(peers)]
         chunk, tensors = node.size_bytes / len(ours) / len(peers), node.tensor_count
-        hops = self._hops(rank, following, chunk, tensors)
-        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+        hops = self._hops(rank, following, chunk, tensors, between_domains_s(self._system))
+        yield from self._around(node, tuple(ours), rank, barrier, REDUCE_SCATTER)
         for _ in range(2 * (len(peers) - 1)):
             yield from (Exchange((replace(hop, kind=node.collective),)) for hop in hops)
             yield barrier
-        yield from self._around(node, tuple(ours), rank, barrier, node.size_bytes, 1)
+        yield from self._around(node, tuple(ours), rank, barrier, ALL_GATHER)
 
 
 def _token(place: _Place, lane: str) -> str:

@@ -8,17 +8,17 @@ time, so the fullest link sets its time. Source: [lepikhin2021]; [gcl_topologies
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Final, Self
 
-from podsim.placement.rings import RingLayout, ring_of
+from podsim.placement.rings import RingLayout, fullest_link_s_per_byte, ring_of
 from podsim.placement.topology import Channel, Routes
 from podsim.program.task import Barrier, Collective, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
-from podsim.units import ps_to_seconds
+from podsim.tiles.collective import Pass
 
 ALL_REDUCE, TENSOR_PARALLEL, IO_GATHER = "all_reduce", "tensor_parallel", "io_gather"
 
@@ -39,45 +39,63 @@ class Ring(RingLayout):
     ) -> Iterator[Step]:
         """Yield the steps of an IPU while the shards of a layer reduce or gather tensors, one after the other.
 
-        A tensor goes around the ring in n - 1 steps, twice for an all-reduce. All shards start together with equal
-        steps, so all steps of tensors of one size are merged into one exchange without changing the time.
+        All shards start together with equal steps, so all steps of tensors of one size are merged into one exchange
+        without changing the time.
 
         `sums`: number of passes around the ring, by the bytes of the tensor. `link_weight`: relative speed of
         the transfers on a shared link; 1 for other transfers.
         """
         for byte_count, count in sums.items():
-            steps = count * (len(self.members) - 1)
-            sent = (
-                replace(
-                    chunk,
-                    kind=kind,
-                    channels=tuple((channel, steps * time_ps) for channel, time_ps in chunk.channels),
-                    latency_ps=steps * chunk.latency_ps,
-                    size=ceil(link_weight * steps * chunk.size),
-                )
-                for chunk in self.chunks(ipu, byte_count)
-            )
             # An all-reduce is two passes around the ring: an even count is taken as all-reduces.
             what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
+            ways = [
+                (times * each.step_count, self.chunks(ipu, each, byte_count)) for each in self.passes(what, byte_count)
+            ]
+            sent = (_merged(kind, link_weight, parts) for parts in _by_receiver(ways))
             whole = Collective(what, self.members, byte_count * times, times, 1, of_shards=True)
             yield Exchange(tuple(sent), whole)
             yield Barrier(f"{name} of ipu{self.members[0]}", kind)
 
-    def step(
+    def steps(
         self, what: str, ipu: int, byte_count: float, tensor_count: int = 1, *, of_shards: bool = False
-    ) -> Exchange:
-        """Return one step of an IPU in an all-reduce, reduce-scatter or all-gather, as named in `task.Collective`."""
-        steps = (2 if what == "all_reduce" else 1) * (len(self.members) - 1)
-        collective = Collective(what, self.members, byte_count, tensor_count, steps, of_shards)
-        return Exchange(self.chunks(ipu, byte_count, tensor_count), collective)
+    ) -> Iterator[tuple[Exchange, int]]:
+        """Yield one step and the step count of each pass of an IPU in a collective, named as in `task.Collective`."""
+        passes = self.passes(what, byte_count / max(1, tensor_count))
+        step_count = sum(each.step_count for each in passes)
+        collective = Collective(what, self.members, byte_count, tensor_count, step_count, of_shards)
+        for each in passes:
+            yield Exchange(self.chunks(ipu, each, byte_count, tensor_count), collective), each.step_count
 
-    def chunks(self, ipu: int, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
-        """Return what an IPU sends in one of the n - 1 steps: 1/n of the bytes that the ring reduces or gathers."""
-        latency_s = tensor_count * self.step_latency_s
+    def chunks(self, ipu: int, one: Pass, byte_count: float, tensor_count: int = 1) -> tuple[Transfer, ...]:
+        """Return what an IPU sends in one step of a pass over tensors of `byte_count` bytes together."""
+        latency_s = tensor_count * one.latency_s + byte_count * one.tile_s_per_byte
         return tuple(
-            transfer("chunk", ALL_REDUCE, channels, chunk, latency_s, neighbour)
-            for neighbour, channels, chunk in self.sent(ipu, byte_count)
+            transfer("chunk", ALL_REDUCE, channels, share * one.share * byte_count, latency_s, neighbour)
+            for neighbour, channels, share in self.messages(ipu)
         )
+
+
+_Ways = Sequence[tuple[int, Transfer]]
+
+
+def _by_receiver(ways: Sequence[tuple[int, tuple[Transfer, ...]]]) -> Iterator[_Ways]:
+    """Yield (number of steps, transfer of one step) of all passes for each receiver."""
+    for place in range(len(ways[0][1]) if ways else 0):
+        yield [(steps, chunks[place]) for steps, chunks in ways]
+
+
+def _merged(kind: str, link_weight: float, parts: _Ways) -> Transfer:
+    """Return one transfer in place of all steps of passes to one receiver."""
+    return replace(
+        parts[0][1],
+        kind=kind,
+        channels=tuple(
+            (channel, sum(steps * chunk.channels[place][1] for steps, chunk in parts))
+            for place, (channel, _) in enumerate(parts[0][1].channels)
+        ),
+        latency_ps=sum(steps * chunk.latency_ps for steps, chunk in parts),
+        size=ceil(link_weight * sum(steps * chunk.size for steps, chunk in parts)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +142,13 @@ class ShardRings:
         """Return the rings of a grid; with `rows_first`, IPUs of a row are neighbours, otherwise IPUs of a column."""
         size, routes = width_parts if rows_first else len(members) // width_parts, Routes(system)
         near = [
-            Ring.from_members(system, routes, ring_count, ring_of(system, members[start : start + size]))
+            Ring.from_members(
+                system, routes, ring_count, ring_of(system, members[start : start + size]), replica_ipus=1
+            )
             for start in range(0, len(members), size)
         ]
-        far = [Ring.from_members(system, routes, ring_count, tuple(members[start::size])) for start in range(size)]
+        spaced = (ring_of(system, members[start::size]) for start in range(size))
+        far = [Ring.from_members(system, routes, ring_count, each, replica_ipus=1) for each in spaced]
         near_of, far_of = ({ipu: ring for ring in rings for ipu in ring.members} for rings in (near, far))
         return cls(far_of, near_of) if rows_first else cls(near_of, far_of)
 
@@ -143,17 +164,16 @@ class ShardRings:
 
 
 def _time_s(rings: Mapping[int, Ring], sums: Mapping[int, int]) -> float:
-    """Return the time of all steps of all rings at once: the fullest channel plus the longest latency. [s]"""
+    """Return the time of all passes of all rings at once: the fullest channel and the longest latencies. [s]"""
     if not sums:
         return 0.0
-    byte_count, loads = sum(size * count for size, count in sums.items()), Counter[str]()
-    for ipu, ring in rings.items():
-        for chunk in ring.chunks(ipu, byte_count):
-            loads.update(dict(chunk.channels))
-    step_s = ps_to_seconds(max(loads.values())) + sum(sums.values()) * max(
-        each.step_latency_s for each in rings.values()
-    )
-    return step_s * (len(next(iter(rings.values())).members) - 1)
+    each_once: Iterable[Ring] = {ring.members: ring for ring in rings.values()}.values()
+    link_s_per_byte, time_s = fullest_link_s_per_byte(tuple(each_once)), 0.0
+    for byte_count, count in sums.items():
+        what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
+        slowest = max(each_once, key=lambda ring: ring.exchange_latency_s)
+        time_s += times * sum(each.time_s(byte_count, link_s_per_byte) for each in slowest.passes(what, byte_count))
+    return time_s
 
 
 ALL_TO_ALL: Final = "all_to_all"

@@ -71,7 +71,13 @@ def streaming_transfer(
 
 
 def gw_hops(
-    system: System, source: int, target: int, byte_count: float, staged_bytes: float, latencies: int
+    system: System,
+    source: int,
+    target: int,
+    byte_count: float,
+    staged_bytes: float,
+    latencies: int,
+    chips_s: float = 0.0,
 ) -> tuple[Transfer, ...]:
     """Return the hops between corresponding IPUs of two link domains: to the gateway, between gateways, to the IPU.
 
@@ -81,13 +87,13 @@ def gw_hops(
 
     `byte_count`: bytes of all collectives together [B]. `staged_bytes`: bytes of the first fragments, from
     `first_fragments_bytes` [B]. `latencies`: number of collectives, including those of small tensors; each pays the
-    latency of each hop.
+    latency of each hop. `chips_s`: what the chips add to the latency of each collective. [s]
     """
     up, over, down = gw_channels(system, source, target)
     link, gateway = present(system.machine.gw_link), present(system.machine.gateway_link)
     first = min(byte_count, staged_bytes)
     gateway_s, link_s = (latencies * part.latency_s for part in (gateway, link))
-    received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s, target)
+    received = transfer("from gateway", GW_LINK, down, byte_count, gateway_s + latencies * chips_s, target)
     behind = transfer("behind", GW_LINK, (*up, *over), byte_count - first).channels if first < byte_count else ()
     return (
         transfer("to gateway", GW_LINK, up, first, gateway_s),

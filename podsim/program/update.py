@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from podsim.placement.plan import Plan
+from podsim.placement.rings import between_domains_s
 from podsim.placement.stage_cost import UpdateCost
 from podsim.program.passes import shard_rings, work
 from podsim.program.replicas import Replicas
@@ -17,7 +18,7 @@ from podsim.program.task import Barrier, Collective, Exchange, Phase, Step, Work
 from podsim.program.transfers import GW_LINK, first_fragments_bytes, gw_hops, streaming_transfer
 from podsim.scenario.software import Noise
 from podsim.tiles.account import Account
-from podsim.tiles.collective import Steps
+from podsim.tiles.collective import ALL_GATHER, REDUCE_SCATTER
 from podsim.units import seconds_to_ps
 
 OPTIMIZER, UPDATE_WAIT = "optimizer", "update_wait"
@@ -31,7 +32,6 @@ class Rings:
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
         self._peers: dict[tuple[int, int], tuple[int, ...]] = {}
-        self._small: dict[tuple[int, ...], Steps] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def shared_steps(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -57,12 +57,6 @@ class Rings:
                 self._replicas.ipu(each, local) for each in self._replicas.peers_in_domains(replica)
             )
         return self._peers[place]
-
-    def tiny_steps(self, ring: Ring) -> Steps:
-        """Return the steps of a reduce-scatter or all-gather of a tiny tensor on a ring."""
-        if ring.members not in self._small:
-            self._small[ring.members] = ring.steps_of(self._plan.system, 1, self._plan.software.halved_bytes)
-        return self._small[ring.members]
 
     def shard_rings_for(self, replica: int, local: int) -> ShardRings:
         """Return the rings of the IPUs with which an IPU of a replica shares its layers."""
@@ -183,17 +177,17 @@ class JointUpdate:
         return self._rings.ring_for(self._replica, cost.ipu)
 
     def _ring(self, name: str, byte_count: Callable[[UpdateCost], int]) -> Iterator[Phase]:
-        """Yield one pass of every tensor around the replicas of the link domain: n - 1 steps."""
-        steps = len(self._ring_of(self._members[0]).members) - 1
-        if steps > 0:
-            what = "reduce_scatter" if name.startswith("reduce") else "all_gather"
+        """Yield one pass of every tensor over the replicas of the link domain."""
+        what = REDUCE_SCATTER if name.startswith("reduce") else ALL_GATHER
+        first = self._members[0]
+        for one in self._ring_of(first).passes(what, byte_count(first) / max(1, first.collective_count)):
 
             def step(cost: UpdateCost) -> list[Step]:
                 ring, ipu = self._ring_of(cost), self._replicas.ipu(self._replica, cost.ipu)
-                sent = ring.step(what, ipu, byte_count(cost), cost.collective_count)
+                ((sent, _),) = ring.steps(what, ipu, byte_count(cost), cost.collective_count)
                 return [sent, Barrier(f"ring of ipu{ring.members[0]}", ALL_REDUCE)]
 
-            yield self.phase(name, step, steps)
+            yield self.phase(name, step, one.step_count)
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
         """Return one step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
@@ -205,7 +199,9 @@ class JointUpdate:
         chunk = cost.parameter_count * size / parts
         sizes = {elements * size: count for elements, count in cost.collective_sizes}
         tensors = cost.collective_count + cost.small_tensor_count
-        hops = gw_hops(system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors)
+        hops = gw_hops(
+            system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors, between_domains_s(system)
+        )
         exchanges = len(hops) * 2 * (len(peers) - 1)
         whole = Collective("all_reduce", peers, chunk * len(peers), tensors, exchanges)
         return [*(Exchange((hop,), whole) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
@@ -220,15 +216,18 @@ class JointUpdate:
             rings = self._rings.shard_rings_for(self._replica, cost.ipu)
             ipu = self._replicas.ipu(self._replica, cost.ipu)
             for ring in (each[ipu] for each in (rings.columns, rings.rows) if each):
-                works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, cost.shard_norm_count)
-        counts = cost.small_tensor_count + cost.norm_count
-        return [*works, *self._latencies("small all-reduces", ALL_REDUCE, self._ring_of(cost), counts)]
+                works += self._latencies("norms of shards", TENSOR_PARALLEL, ring, 0, cost.shard_norm_count)
+        larger, ring = cost.small_tensor_count - cost.broadcast_count, self._ring_of(cost)
+        tiny = cost.broadcast_count + cost.norm_count
+        return [*works, *self._latencies("small all-reduces", ALL_REDUCE, ring, larger, tiny)]
 
-    def _latencies(self, name: str, kind: str, ring: Ring, count: int) -> Sequence[Step]:
-        """Return the steps of `count` all-reduces of tiny tensors."""
+    def _latencies(self, name: str, kind: str, ring: Ring, small: int, tiny: int) -> Sequence[Step]:
+        """Return the steps of all-reduces of small tensors, and of tiny ones, which a stack may broadcast."""
         if len(ring.members) == 1:
             return []
-        time_ps = seconds_to_ps(2 * count * self._rings.tiny_steps(ring).latency_s)
+        one_s = sum(each.step_count * each.latency_s for each in ring.passes("all_reduce", 0.0))
+        tiny_s = ring.broadcast_s if self._plan.software.broadcast_bytes else one_s
+        time_ps = seconds_to_ps(small * one_s + tiny * tiny_s)
         return self._rings.shared_steps((name, time_ps), lambda: [Work(name, ((kind, time_ps),), steady=True)])
 
     def _optimizer(self, cost: UpdateCost) -> Sequence[Step]:

@@ -57,6 +57,7 @@ _NO_LONGER_KEYS: Final[Mapping[str, str]] = {
     "collective_both_ways_along_torus": _RINGS,
     "collective_link_share": f"{_RINGS}, each on a link of its own as far as there are",
     "collective_step_latency": "remove it; write `first_hop_latency` and `hop_latency` of `ipu_link` in the machine",
+    "halved_collective_size": "remove it; methods of collectives follow from links, IPUs and bytes",
     "gateway_hops": "remove it; gateways pass on fragments of `gw_link.fragment_size` in the machine",
 }
 """Keys of software stacks up to 0.8.0, and their replacements."""

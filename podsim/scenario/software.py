@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -89,11 +89,10 @@ class Software(HardwareSpec):
     """Share of In-Processor-Memory that chosen layouts leave free; 0 if left out."""
     collective_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))]
     """Rings of a collective, alternating in direction; each has its own IPU-Link as far as there are enough."""
-    halved_bytes: Annotated[Whole, Quantity("bytes", ("0 B", "1 GB"), usual=("0 B", "1 MB"))] = Field(
-        alias="halved_collective_size"
+    broadcast_bytes: Annotated[Whole, Quantity("bytes", ("0 B", "1 GB"), usual=("0 B", "1 MB"))] | None = Field(
+        None, alias="broadcast_collective_size"
     )
-    """Largest message of collectives that use recursive halving (partners twice as far apart in each step) instead of
-    rings."""
+    """Largest tensor of an all-reduce in a weight update that all replicas send to all others; none if left out."""
     collectives_merged: Flag = False
     """Whether collectives of the same kind in a weight update run as one, with the latencies of one."""
     shard_rings: Annotated[Whole, Quantity("count", ("1", "4"), usual=("1", "4"))] | None = None
@@ -162,6 +161,11 @@ class Software(HardwareSpec):
     """Whether the last segment, whose backward pass follows its forward pass at once, is recomputed like the others."""
     reduction_merge_bytes: _Merged | None = Field(None, alias="reduction_merge_size")
     """Size up to which gradients are reduced together; each tensor separately if left out."""
+
+    @property
+    def update_rules(self) -> tuple[Any, ...]:
+        """Properties of the stack that the collectives of a weight update depend on."""
+        return self.sharding_threshold, self.collectives_merged, self.broadcast_bytes
 
     @property
     def rings_of_shards(self) -> int:

@@ -19,6 +19,7 @@ _TRAINING: Final = (
     "clipped_updates_in_turn",
     "code_memory_per_tile",
     "collation_bandwidth",
+    "broadcast_collective_size",
     "collectives_merged",
     "epoch_start_time",
     "evaluation",
@@ -38,13 +39,10 @@ _TRAINING: Final = (
 )
 _INFERENCE: Final = ("inference_code_memory_per_tile",)
 _GENERATION: Final = ("sampling_per_logit", "token_call")
-_HALVED: Final = "halved_collective_size"
 _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
     Activity.TRAINING: (*_INFERENCE, *_GENERATION, "forward_call", "forward_exchange"),
-    Activity.FORWARD: (*_TRAINING, *_GENERATION, "collective_rings", _HALVED),
-    Activity.GENERATION: (
-        *(*_TRAINING, _HALVED, "forward_call", "forward_exchange", "process_input_bandwidth", "stream_time"),
-    ),
+    Activity.FORWARD: (*_TRAINING, *_GENERATION, "collective_rings"),
+    Activity.GENERATION: (*(*_TRAINING, "forward_call", "forward_exchange", "process_input_bandwidth", "stream_time"),),
 }
 """Keys of a software stack that apply to other activities only."""
 _HEADS: Final = "the head of `task: {}` has none"

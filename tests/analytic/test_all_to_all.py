@@ -26,6 +26,7 @@ from podsim.program.routed_tokens import ExpertGroups, Routed
 from podsim.program.task import Exchange
 from podsim.scenario import load_scenario
 from podsim.scenario.hardware import System
+from tests.collectives import collective_s
 from tests.examples import plan_of, small_pod
 
 LINK = 16e9 * 0.85
@@ -131,8 +132,8 @@ def test_experts_that_several_ipus_share() -> None:
     """Four groups of four: fellows are rungs apart, and each group gathers and adds up in its own ring.
 
     From each of four places three fellows are sent 4 experts' 16/16 rows. Rails in the middle carry the routes of 2
-    places on their side from 2 groups to 2. A ring of four goes three steps for the 4·16 rows of a group. Two rings
-    have an IPU-Link each, one a way: together a rail.
+    places on their side from 2 groups to 2. Four meet in the middle for the 4·16 rows of a group. Two rings have an
+    IPU-Link each, one a way: together a rail.
     """
     lanes = {groups: execute(compile_program(plan_of(scenario(16, groups)))).lanes["ipu0"] for groups in (1, 4)}
     system = system_of("ladder")
@@ -143,10 +144,10 @@ def test_experts_that_several_ipus_share() -> None:
     once_s = system.machine.ipu.multi_ipu_sync_s + longest_s + 2 * 2 * 2 * sent / RAIL
     exchanges = MICRO_BATCHES * LAYERS * 2 * 2
     assert lanes[4][ALL_TO_ALL] / 1e12 == pytest.approx(exchanges * once_s, rel=1e-6)
-    # A sum of hidden states in each direction goes: 2·15 steps of 1/16 over a rail. A gather of them stays.
+    # A sum of hidden states in each direction goes, of which half stays: all 16 meet in the middle.
     step_s, hidden = system.machine.ipu.multi_ipu_sync_s + link.first_hop_latency_s, TOKENS * HIDDEN * 2
-    gathers_s = 15 * (step_s + hidden / 16 / RAIL)
-    rings_s = 2 * 3 * (step_s + EXPERTS // 4 * ROWS * HIDDEN * 2 / 4 / RAIL)
+    gathers_s = collective_s(hidden, 16, step_s, RAIL) / 2
+    rings_s = collective_s(EXPERTS // 4 * ROWS * HIDDEN * 2, 4, step_s, RAIL)
     moved_s = (lanes[1][TENSOR_PARALLEL] - lanes[4][TENSOR_PARALLEL]) / 1e12
     assert moved_s == pytest.approx(MICRO_BATCHES * LAYERS * 2 * (gathers_s - rings_s), rel=1e-5)
 

@@ -8,6 +8,7 @@ import podsim
 from podsim.placement.topologies import machine_ring
 from podsim.placement.topology import route
 from tests.analytic.test_closed_forms_of_plans import LARGE_TENSORS, LAYER, RAIL, plan_of, run, time_of
+from tests.collectives import collective_s
 from tests.examples import small_bert, small_pod, system_of
 
 FOUR = system_of(small_pod(4, topology="machine_ring"))
@@ -56,14 +57,14 @@ def ring_s(topology: str, machines: int) -> float:
 @pytest.mark.parametrize(("topology", "rings"), [("machine_ring", 3), ("torus", 2)])
 @pytest.mark.parametrize("machines", [4, 8])
 def test_rings_that_share_a_connection(topology: str, rings: int, machines: int) -> None:
-    """2(n - 1)/n·r·(V/2)/(B/2) + 2(n - 1)·k·λ for r IPUs on one of two links in each direction, half the data each.
+    """r·V/B for r IPUs that send two nths in n/2 steps and back, one each way, on one of two links in each direction.
 
     Three IPUs of a machine send to the next machine: over one connection in a ring of machines, over that of
     their side in a torus, where the two IPUs of side 1 share one. Two hops take 0.57 + 0.16 us,
-    and a sync 600 cycles.
+    and a sync 600 cycles. The two IPUs of each side of the four of a replica take turns.
     """
-    steps = 2 * (machines - 1)
-    expected_s = steps / machines * rings * LAYER * 2 / RAIL + steps * LARGE_TENSORS * (0.73e-6 + 600 / 1.33e9)
+    exchange_s = 0.73e-6 + 600 / 1.33e9
+    expected_s = collective_s(LAYER * 2, machines, exchange_s, RAIL / rings, tensors=LARGE_TENSORS, exchanges=2)
     assert ring_s(topology, machines) == pytest.approx(expected_s, rel=1e-6)
 
 

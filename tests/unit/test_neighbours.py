@@ -121,10 +121,10 @@ def test_no_other_order_is_much_faster_for_long_weight_updates(shards: int, stag
 
 
 @pytest.mark.parametrize(("shards", "stages", "replicas"), [(2, 8, 4), (4, 4, 4), (8, 2, 4), (8, 1, 8)])
-def test_no_other_order_is_faster_on_64_ipus(shards: int, stages: int, replicas: int) -> None:
+def test_no_other_order_is_much_faster_on_64_ipus(shards: int, stages: int, replicas: int) -> None:
     scenarios = [small(shards, stages, replicas, 256, each, system="ipu_pod64") for each in ORDERS]
     times = [podsim.simulate(scenario).weight_update_ps for scenario in scenarios]
-    assert min(times) == times[0] < max(times)
+    assert min(times) > 0.999 * times[0] and times[0] < max(times)
 
 
 def test_phases_are_fastest_with_shards_next_to_one_another() -> None:
@@ -155,7 +155,7 @@ def test_short_weight_updates_gain_by_replicas_in_front_of_stages(
         for each in ORDERS
     }
     assert times[fastest] == min(times.values()) > 0.88 * times[NEAREST]
-    assert 0.9 < times["shards", "replicas", "stages"] / times[NEAREST] < 0.94
+    assert 0.9 < times["shards", "replicas", "stages"] / times[NEAREST] < 0.96
 
 
 @pytest.mark.parametrize(

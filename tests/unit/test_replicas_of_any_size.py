@@ -40,29 +40,29 @@ def test_machines_that_run(replicas: int, size: int, machines: int) -> None:
 
 
 def test_a_ring_of_replicas_that_begin_on_either_side_of_the_ladder() -> None:
-    """IPU 1 of three replicas of 3: IPUs 1, 4 and 7. IPU 4 is on the other side, so that a rung comes before its rails.
+    """IPU 1 of three replicas of 3: IPUs 1, 7 and back over 4, which is on the other side, so that a rung comes first.
 
-    1 to 4: rung 0, one rail from rung 0 to 1, one more to 2; 4 to 7: rung 2 and one rail; 7 back to 1: three rails.
+    1 to 7: three rails; 7 to 4: rung 3 and one rail; 4 back to 1: rung 2 and two rails.
     """
     plan = plan_of(many_stages(3, 3, 3))
     replicas = replicas_of(plan)
     assert list(replicas.simulated) == [0, 1, 2]
-    assert replicas.ring(0, 1) == (1, 4, 7)
+    assert replicas.ring(0, 1) == (1, 7, 4)
     names = [
         [channel.id.partition("/")[2] for channel in Routes(plan.system).between(here, there).channels]
-        for here, there in ((1, 4), (4, 7), (7, 1))
+        for here, there in ((1, 7), (7, 4), (4, 1))
     ]
     assert names == [
-        ["rung0/to0", "rail0/rung0-1/up", "rail0/rung1-2/up"],
-        ["rung2/to1", "rail1/rung2-3/up"],
-        ["rail1/rung2-3/down", "rail1/rung1-2/down", "rail1/rung0-1/down"],
+        ["rail1/rung0-1/up", "rail1/rung1-2/up", "rail1/rung2-3/up"],
+        ["rung3/to0", "rail0/rung2-3/down"],
+        ["rung2/to1", "rail1/rung1-2/down", "rail1/rung0-1/down"],
     ]
     machine = plan.system.machine
     link = machine.ipu_link
     assert link is not None
     longest_s = link.first_hop_latency_s + 2 * link.hop_latency_s + (link.rung_latency_s or 0.0)
     ring = Ring.from_members(plan.system, replicas.routes, 1, replicas.ring(0, 1))
-    assert ring.step_latency_s == pytest.approx(machine.ipu.multi_ipu_sync_s + longest_s)
+    assert ring.exchange_latency_s == pytest.approx(machine.ipu.multi_ipu_sync_s + longest_s)
 
 
 def test_gateways_join_the_same_ipus_of_link_domains() -> None:

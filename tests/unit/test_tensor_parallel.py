@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from podsim.program.passes import sums_of
 from podsim.program.rings import TENSOR_PARALLEL, Ring
 from podsim.program.task import Barrier, Exchange, Group, Phase, Program, Work
 from podsim.scenario import load_scenario
+from tests.collectives import GATHER, REDUCE, collective_s
 from tests.examples import plan_of, small_pod
 
 LINK = 16e9 * 0.85
@@ -143,14 +145,18 @@ def test_the_head_of_bert_joins_its_masked_rows_only() -> None:
     assert sums_of(bert(shape), [Segment(("head",))], backward=True).columns == {2 * 76 * 1024 * 2: 2}
 
 
-def ring_s(byte_count: float, shards: int, rings: int = 2) -> float:
-    """2·(n - 1) steps, in each one nth of the tensor.
+def ring_s(
+    byte_count: float, shards: int, rings: int = 2, step_s: float = STEP_S, passes: Sequence[int] = (REDUCE, GATHER)
+) -> float:
+    """Small tensors go half of the way around in both directions, between two IPUs once: two nths or a half in a step.
 
-    One ring and two, as PopXL has, have a link each. Four share all links: half of the nth goes each way over a rail;
-    between two IPUs both ways are one, over a rung.
+    One ring and two, as PopXL has, have a link each; one goes first one way, then the other. Four share all links: half
+    of what is sent goes each way over a rail; between two IPUs both ways are one, over a rung.
     """
     rate = rings * LINK if rings <= 2 else RUNG if shards == 2 else 2 * RAIL
-    return 2 * (shards - 1) * (STEP_S + byte_count / shards / rate)
+    exchanges = 2 if rings == 1 and shards > 2 else 1
+    method = "meet" if shards > 2 else "ring"
+    return collective_s(byte_count, shards, step_s, rate, method, passes, exchanges=exchanges)
 
 
 HIDDEN, ROWS = 2 * 64 * 128 * 2, 2 * 64 * 4
@@ -176,9 +182,9 @@ def test_time_of_sums_by_hand(shards: int, recomputation: str, topology: str) ->
 def test_time_and_memory_of_unequal_shards_by_hand(shards: int) -> None:
     """16 heads of 8 among 3, 6 and 12 IPUs: 6, 3 and 2 at most; a width of 512: 171, 86 and 43; words: 534, 267, 134.
 
-    Sums go around as many IPUs. Half of a part goes one way over a link of each connection. Three are a rung and an IPU
-    above it, which both others reach over the same rail, one of them by way of the rung: two hops. Two IPUs have their
-    samples sooner than four that share the memory of a machine, and wait for them.
+    Sums go around as many IPUs. Half of what is sent goes each way over a link of each connection. Three are a rung and
+    an IPU above it, which both others reach over the same rail, one of them by way of the rung: two hops. Two IPUs have
+    their samples sooner than four that share the memory of a machine, and wait for them.
     """
     pod = small_pod(3, domain_machines=3)
     scenario = small(shards, pod=pod)
@@ -190,11 +196,8 @@ def test_time_and_memory_of_unequal_shards_by_hand(shards: int) -> None:
     link = plan.system.machine.ipu_link
     assert link is not None
     further_s = link.hop_latency_s if shards == 3 else 0.0
-    expected = 0.0
-    for byte_count, count in ((HIDDEN, 2 * 8 + 2), (ROWS, 3)):
-        rate = 2 * LINK
-        step_s = STEP_S + further_s + byte_count / shards / rate
-        expected += count * 2 * (shards - 1) * step_s
+    sums_of_each = ((HIDDEN, 2 * 8 + 2), (ROWS, 3))
+    expected = sum(count * ring_s(size, shards, step_s=STEP_S + further_s) for size, count in sums_of_each)
     spans = [lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 for lane in range(shards)]
     assert spans[: shards // 4 * 4 or 3] == pytest.approx([2 * expected] * (shards // 4 * 4 or 3), rel=1e-6)
     assert all(2 * expected * (1 - 1e-6) < span < 2.001 * expected for span in spans)
@@ -205,11 +208,13 @@ def test_time_and_memory_of_unequal_shards_by_hand(shards: int) -> None:
 def test_time_of_divided_tokens_by_hand(shards: int, rings: int) -> None:
     """Forward a gather and a scatter stand for each sum; backward each block and the head gather their input again.
 
-    So tensors go around 18 times forward, 2 + 4 · 2 · 3 + 1 times backward, and three sums of the loss.
+    So tensors go around 18 times forward, 2 + 4 · 2 · 3 + 1 times backward, and three sums of the loss. An odd number
+    of passes is taken as gathers, an even one as sums: 18 forward and 27 backward.
     """
     plan = plan_of(small(shards, sequence_parallel=True), f"software.shard_rings={rings}")
     lanes = execute(compile_program(plan)).lanes
-    once_s = (18 + 27) / 2 * ring_s(HIDDEN, shards, rings) + 3 * ring_s(ROWS, shards, rings)
+    once_s = 9 * ring_s(HIDDEN, shards, rings) + 27 * ring_s(HIDDEN, shards, rings, passes=(GATHER,))
+    once_s += 3 * ring_s(ROWS, shards, rings)
     for lane in range(shards):
         assert lanes[f"ipu{lane}"][TENSOR_PARALLEL] / 1e12 == pytest.approx(2 * once_s, rel=1e-6)
 
@@ -230,7 +235,11 @@ def test_divided_tokens_are_kept_and_handed_on_in_parts() -> None:
 @pytest.mark.parametrize("shards", [2, 4, 8, 16])
 @pytest.mark.parametrize("topology", ["ladder", "torus"])
 def test_bytes_on_each_link_by_hand(topology: str, shards: int, rings: int) -> None:
-    """Everything that passes a link in one direction while a tensor is added up: 2·(n - 1)/n of it, or half of that."""
+    """Everything that passes a link in one direction while a tensor of 1 MiB is added up.
+
+    Between two IPUs, half of it and back. Otherwise two nths in each of n/2 steps, and back: as much as it, twice, or
+    half of that each way. Four IPUs take a pair of rings forth from 1,245,184 B and back from shards of 622,592 B.
+    """
     pod = small_pod(4, topology=topology, domain_machines=4)
     ring = Ring.around(load_scenario(small(1, pod=pod)).spec.system, rings, range(shards))
     carried: Counter[str] = Counter()
@@ -244,14 +253,14 @@ def test_bytes_on_each_link_by_hand(topology: str, shards: int, rings: int) -> N
     parts = 1 if rings == 1 or (rings, shards) == (4, 2) else 2
     assert len(carried) == parts * shards
     for byte_count in carried.values():
-        assert byte_count == pytest.approx(5 * 2 * (shards - 1) / shards * (1 << 20) / parts, rel=1e-5)
+        assert byte_count == pytest.approx(5 * 2 * (1 / 2 if shards == 2 else 1) * (1 << 20) / parts, rel=1e-5)
 
 
 @pytest.mark.parametrize("engine", ["simpy", "compiled"])
 @pytest.mark.parametrize("topology", ["ladder", "machine_ring"])
 @pytest.mark.parametrize("rings", [2, 4])
 def test_steps_in_one_exchange_take_as_long_as_one_by_one(rings: int, topology: str, engine: Any) -> None:
-    """Eight IPUs and tensors of two sizes: 3 · 7 and 2 · 7 steps, each with a meeting, against one of each size."""
+    """Eight IPUs and tensors of two sizes: 3 · 4 and 2 · 4 steps, each with a meeting, against one of each size."""
     system = load_scenario(small(1, pod=small_pod(4, topology=topology, domain_machines=4))).spec.system
     ring = Ring.around(system, rings, range(8))
     sums = {1 << 20: 3, 1 << 12: 2}
@@ -259,9 +268,9 @@ def test_steps_in_one_exchange_take_as_long_as_one_by_one(rings: int, topology: 
     one_by_one = {
         f"ipu{ipu}": tuple(
             step
-            for byte_count, count in sums.items()
-            for _ in range(7 * count)
-            for step in (Exchange(ring.chunks(ipu, byte_count)), meet)
+            for byte_count, what in ((1 << 20, "all_gather"),) * 3 + ((1 << 12, "all_reduce"),)
+            for sent, steps in ring.steps(what, ipu, byte_count)
+            for step in (sent, meet) * steps
         )
         for ipu in ring.members
     }
@@ -363,7 +372,10 @@ def test_optimizer_state_of_a_shard_is_sharded_over_replicas() -> None:
 
 
 def test_norms_of_shards_are_added_up_in_their_group() -> None:
-    """LAMB's two norms of each tensor that is large enough: of four, two halves and back each, latency only."""
+    """LAMB's two norms of each tensor that is large enough: each of four sends its own to all, two hops away at most.
+
+    Latency only: of one exchange, of a copy and of a sum.
+    """
     scenario = replicated(1, 1)
     scenario["optimizer"] = {"kind": "lamb"}
     plan = plan_of(scenario)
@@ -378,7 +390,7 @@ def test_norms_of_shards_are_added_up_in_their_group() -> None:
     phase = next(each for each in compile_program(plan).groups[0].phases if "small tensors" in each.name)
     works = [step for step in phase.steps["ipu0"] if isinstance(step, Work)]
     times = [time for work in works for kind, time in work.parts if kind == TENSOR_PARALLEL]
-    assert times == [pytest.approx(4 * count * STEP_S * 1e12, abs=1)]
+    assert times == [pytest.approx(count * (STEP_S + 0.16e-6 + 2 * 275 / 1.33e9) * 1e12, abs=1)]
 
 
 def test_replicas_are_advised_by_stages_and_not_by_ipus() -> None:

@@ -26,6 +26,7 @@ from podsim.program.rings import TENSOR_PARALLEL, ShardRings, ShardSums
 from podsim.program.task import Exchange, Group, Phase, Program
 from podsim.scenario import load_scenario
 from podsim.scenario.hardware import System
+from tests.collectives import GATHER, REDUCE, collective_s
 from tests.examples import plan_of, small_pod
 
 GPT3 = DecoderShape(
@@ -125,10 +126,10 @@ def test_rows_are_neighbours_and_columns_lie_apart() -> None:
     """4 x 4 IPUs, most bytes going around rows: IPUs 4 to 7 are a row on two rungs, and 1, 5, 9, 13 a column."""
     rings = ShardRings.from_members(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 1}, {1 << 20: 4}))
     assert set(rings.rows[5].members) == {4, 5, 6, 7}
-    assert rings.columns[5].members == (1, 5, 9, 13)
+    assert rings.columns[5].members == (1, 9, 13, 5)  # up with every other one, down with the rest
     # The other way round where columns have more to do.
     rings = ShardRings.from_members(system("ladder"), 4, range(16), 4, ShardSums({1 << 20: 4}, {1 << 20: 1}))
-    assert rings.rows[5].members == (1, 5, 9, 13)
+    assert rings.rows[5].members == (1, 9, 13, 5)
     assert set(rings.columns[5].members) == {4, 5, 6, 7}
 
 
@@ -145,11 +146,11 @@ def carried(rings: Mapping[int, Any], byte_count: int) -> Counter[str]:
 
 @pytest.mark.parametrize(("topology", "share"), [("ladder", 2), ("torus", 1)])
 def test_bytes_of_columns_on_each_rail_by_hand(topology: str, share: int) -> None:
-    """A sum over 4 IPUs moves 2 · 3/4 of it around a ring. On each side of 8 rungs two columns lie side by side, two
-    rungs between their IPUs: one on rungs 0, 2, 4, 6, one on 1, 3, 5, 7.
+    """A sum over 4 IPUs. On each side of 8 rungs two columns lie side by side, two rungs between their IPUs: one on
+    rungs 0, 2, 4, 6, one on 1, 3, 5, 7.
 
-    Half goes each way. On a torus a rail has half of each of both; on a ladder both halves, as the ring comes back over
-    the rails that it goes out on, but for the ends, which one of the columns does not reach.
+    Two steps of a quarter each way and two back. On a torus a rail has those of both columns; on a ladder those of both
+    ways, as they come back over the rails that they go out on, but for the ends, which one column does not reach.
     """
     grid = ShardRings.grid(system(topology), 4, range(16), 4, rows_first=True)
     size = 1 << 20
@@ -157,28 +158,28 @@ def test_bytes_of_columns_on_each_rail_by_hand(topology: str, share: int) -> Non
     assert len(found) == 2 * 2 * (7 if topology == "ladder" else 8)
     for channel, byte_count in found.items():
         ends = topology == "ladder" and channel.split("/")[2] in {"rung0-1", "rung6-7"}
-        assert byte_count == pytest.approx(share / (2 if ends else 1) * 2 * 3 / 4 * size, rel=1e-5)
+        assert byte_count == pytest.approx(share / (2 if ends else 1) * 2 * size, rel=1e-5)
 
 
 @pytest.mark.parametrize("topology", ["ladder", "torus"])
 def test_time_of_sums_by_hand(topology: str) -> None:
     """4 x 4 IPUs share four layers: in each, two sums of rows and two of columns go forward, and as many back.
 
-    Rows are four neighbours: half of a quarter each way, over one of the two links of a rail. Columns share rails with
-    a neighbour: halves of two quarters on each link, one way around a torus, back the other way along a ladder. Steps
-    take a sync of 600 cycles and the longest way: one hop of neighbours, two on a torus, six back along a ladder.
+    All meet in the middle. Rows are four neighbours: a quarter each way, over one of the two links of a rail. Columns
+    share rails with a neighbour: two quarters each way, on a ladder up with every other one and down with the rest.
+    Exchanges take a sync of 600 cycles and the longest way: one hop of neighbours, two on a torus, four along a ladder.
     """
     plan = plan_of(small(16, 4, small_pod(4, topology=topology, domain_machines=4)))
     link = plan.system.machine.ipu_link
     assert link is not None
     near_s = 600 / 1.33e9 + link.first_hop_latency_s
-    far_s = near_s + (5 if topology == "ladder" else 1) * link.hop_latency_s
+    far_s = near_s + (3 if topology == "ladder" else 1) * link.hop_latency_s
 
     def row_s(byte_count: int) -> float:
-        return 2 * 3 * (near_s + byte_count / 4 / RAIL)
+        return collective_s(byte_count, 4, near_s, RAIL)
 
     def column_s(byte_count: int) -> float:
-        return 2 * 3 * (far_s + byte_count / 4 * 2 / RAIL)
+        return collective_s(byte_count, 4, far_s, RAIL / 2)
 
     tokens, width, heads, inner, words = 128, 64, 64, 128, 400
     rows_s = 4 * (row_s(2 * tokens * 3 * heads) + row_s(2 * tokens * heads) + 2 * row_s(2 * tokens * inner))
@@ -191,14 +192,19 @@ def test_time_of_sums_by_hand(topology: str) -> None:
 
 
 def test_time_of_8_x_8_on_a_torus_by_hand() -> None:
-    """IPU-POD64, 32 rungs: rows are four rungs, columns eight IPUs with four rungs between. Half of an eighth goes each
-    way around a row; on each rail four columns lie side by side, each with half of an eighth each way."""
+    """IPU-POD64, 32 rungs: rows are four rungs, columns eight IPUs with four rungs between. An eighth goes each way
+    around a row; on each rail four columns lie side by side, each with an eighth each way."""
     pod = load_scenario("gpt3_175b_pod256", overrides=["system=ipu_pod64", "parallelism.replication_factor=1"]).spec
     link, size = pod.system.machine.ipu_link, 12_582_912
-    assert pod.system.topology == "torus"
+    assert pod.system.topology == "torus" and link is not None
     near_s = 600 / 1.33e9 + link.first_hop_latency_s
-    rows_s = 14 * (near_s + size / 8 / 2 / RAIL)
-    columns_s = 14 * (near_s + 3 * link.hop_latency_s + size / 8 * 4 / 2 / RAIL)
+    # 12.6 MB are reduced by a pair of rings, and shards of 1.6 MB gathered in the middle.
+    far_s = near_s + 3 * link.hop_latency_s
+    rows_s, columns_s = (
+        collective_s(size, 8, exchange_s, rate, "pair", [REDUCE])
+        + collective_s(size, 8, exchange_s, rate, "meet", [GATHER])
+        for exchange_s, rate in ((near_s, 2 * RAIL), (far_s, RAIL / 2))
+    )
     grid = ShardRings.from_members(pod.system, 4, range(64), 8, ShardSums({size: 2}, {size: 2}))
     assert run_ps(grid, ShardSums({}, {size: 2})) / 1e12 == pytest.approx(rows_s, rel=1e-6)
     assert run_ps(grid, ShardSums({size: 2}, {})) / 1e12 == pytest.approx(columns_s, rel=1e-6)
@@ -235,9 +241,9 @@ def test_activations_and_memory_of_a_grid() -> None:
 
 
 def test_norms_of_shards_go_around_their_row_and_their_column() -> None:
-    """LAMB's two norms of each tensor: by halves of four, and of another four, latency only.
+    """LAMB's two norms of each tensor: each of four sends its own to all, and so in the other four, latency only.
 
-    Those which lie four apart are two rails from the first partner and four from the second; the others are neighbours.
+    Those which lie four apart are six rails from the farthest, the others two hops.
     """
     scenario = small(16, 4) | {"optimizer": {"kind": "lamb"}}
     plan = plan_of(scenario)
@@ -252,9 +258,9 @@ def test_norms_of_shards_go_around_their_row_and_their_column() -> None:
     link = plan.system.machine.ipu_link
     assert link is not None
     near_s = 600 / 1.33e9 + link.first_hop_latency_s
-    latencies = [(near_s + link.hop_latency_s) + (near_s + 3 * link.hop_latency_s), 2 * near_s]
+    latencies = [near_s + hops * link.hop_latency_s + 2 * 275 / 1.33e9 for hops in (5, 1)]
     count = plan.updates[0].shard_norm_count
-    assert times == [pytest.approx(2 * count * latency * 1e12, abs=1) for latency in latencies]
+    assert times == [pytest.approx(count * latency * 1e12, abs=1) for latency in latencies]
 
 
 @pytest.mark.parametrize("recomputation", ["none", "layer"])

@@ -17,7 +17,7 @@ OTHER_VALUES = {
     "session_calls_per_epoch": ("1", "4"),
     "schedule": ("lock_step", "grouped"),
     "collective_rings": ("1", "4"),
-    "halved_collective_size": ("0 B", "32 kB"),
+    "broadcast_collective_size": ("1 B", "32 kB"),
     "dropout": ("0.1", "0.0"),
     "attention_dropout": ("0.1", "0.0"),
     "layout_change_cycles_per_byte": ("1", "2"),
