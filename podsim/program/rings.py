@@ -7,7 +7,7 @@ time, so the fullest link sets its time. Source: [lepikhin2021]; [gcl_topologies
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -18,7 +18,7 @@ from podsim.placement.topology import Channel, Routes
 from podsim.program.task import Barrier, Collective, Exchange, Step, Transfer
 from podsim.program.transfers import transfer
 from podsim.scenario.hardware import System
-from podsim.units import ps_to_seconds
+from podsim.units import ps_to_seconds, seconds_to_ps
 
 ALL_REDUCE, TENSOR_PARALLEL, IO_GATHER = "all_reduce", "tensor_parallel", "io_gather"
 
@@ -45,17 +45,19 @@ class Ring(RingLayout):
         `sums`: number of passes around the ring, by the bytes of the tensor. `link_weight`: relative speed of
         the transfers on a shared link; 1 for other transfers.
         """
+        step_ps = seconds_to_ps(self.step_latency_s)
         for byte_count, count in sums.items():
             steps = count * (len(self.members) - 1)
             sent = (
-                replace(
-                    chunk,
-                    kind=kind,
-                    channels=tuple((channel, steps * time_ps) for channel, time_ps in chunk.channels),
-                    latency_ps=steps * chunk.latency_ps,
-                    size=ceil(link_weight * steps * chunk.size),
+                Transfer(
+                    "chunk",
+                    kind,
+                    tuple((each.id, steps * seconds_to_ps(chunk / each.bandwidth_bytes_per_s)) for each in channels),
+                    steps * step_ps,
+                    ceil(link_weight * steps * ceil(chunk)),
+                    f"ipu{neighbour}",
                 )
-                for chunk in self.chunks(ipu, byte_count)
+                for neighbour, channels, chunk in self.sent(ipu, byte_count)
             )
             # An all-reduce is two passes around the ring: an even count is taken as all-reduces.
             what, times = ("all_gather", count) if count % 2 else ("all_reduce", count // 2)
@@ -146,10 +148,11 @@ def _time_s(rings: Mapping[int, Ring], sums: Mapping[int, int]) -> float:
     """Return the time of all steps of all rings at once: the fullest channel plus the longest latency. [s]"""
     if not sums:
         return 0.0
-    byte_count, loads = sum(size * count for size, count in sums.items()), Counter[str]()
+    byte_count, loads = sum(size * count for size, count in sums.items()), defaultdict[str, int](int)
     for ipu, ring in rings.items():
-        for chunk in ring.chunks(ipu, byte_count):
-            loads.update(dict(chunk.channels))
+        for _, channels, chunk in ring.sent(ipu, byte_count):
+            for channel in channels:
+                loads[channel.id] += seconds_to_ps(chunk / channel.bandwidth_bytes_per_s)
     step_s = ps_to_seconds(max(loads.values())) + sum(sums.values()) * max(
         each.step_latency_s for each in rings.values()
     )

@@ -202,8 +202,8 @@ class Search:
 
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
-        known_s, limit_bytes = float("inf"), float("inf")
-        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
+        known_s, limit_bytes, prices = float("inf"), float("inf"), self._prices(setting)
+        while (cut := prices.fastest(limit_bytes)) is not None:
             # Cuts that leave more free were timed by the search that asks for that.
             layout = replace(cut.layout, reserve=0.0)
             try:
