@@ -71,16 +71,19 @@ def _workload(spec: TrainingScenario, micro_batch_size: int, shards: int | None 
     sharing = spec.parallelism.shards if shards is None else replace(spec.parallelism.shards, count=shards)
     sharing = replace(sharing, expert_groups=min(sharing.expert_groups, sharing.count))
 
+    # Specifications contain lists and mappings, so they are not hashable.
+    model = repr((spec.model, spec.data, spec.formats)), micro_batch_size
+
+    def build_whole() -> Workload:
+        return spec.model.workload(spec.data, spec.formats, micro_batch_size)
+
     def build() -> Workload:
         shard = spec.model.workload(spec.data, spec.formats, micro_batch_size, sharing)
-        whole = spec.model.workload(spec.data, spec.formats, micro_batch_size) if sharing.count > 1 else None
+        whole = memo.WORKLOADS.get(model, build_whole) if sharing.count > 1 else None
         shard = with_training_in_fp8(shard, stored=narrow == "fp8") if narrow else shard
         return replace(shard, stash_dtype=stash, whole=whole)
 
-    # Specifications contain lists and mappings, so they are not hashable.
-    return memo.WORKLOADS.get(
-        (repr((spec.model, spec.data, spec.formats)), micro_batch_size, stash, narrow, sharing), build
-    )
+    return memo.WORKLOADS.get((*model, stash, narrow, sharing), build)
 
 
 def _layout(spec: TrainingScenario, workload: Workload, system: System, software: Software) -> Layout:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from podsim.errors import DoesNotFitError, NoPlanError, PodsimError
+from podsim.garbage import no_search
 from podsim.placement.fit import HELPS, misfit_text, overflow
 from podsim.placement.job import training_job
 from podsim.placement.layout import Layout
@@ -37,6 +38,7 @@ _MOST_PASSES = 120_000
 _MOST_BLOCKS = 420
 
 
+@no_search()
 def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple[LoadedScenario, Choice]:
     """Choose the division of a scenario that leaves it open; without `prune` the choice is the same, but slower."""
     if loaded.spec.activity is Activity.GENERATION:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
 from podsim.models import Block, Workload
 from podsim.models.op import Conv, MatMul, Op
@@ -60,6 +61,7 @@ _PROPORTIONS = (
 
 
 _STEPS, _DIGITS = 4, 3
+_Value = TypeVar("_Value")
 
 
 def phased_s(plan: Plan) -> float:
@@ -105,6 +107,7 @@ class PhasedSearch:
         self._least: dict[tuple[Shards, bool, int], float] = {}  # of ways with their replicas [s]
         self._streaming: dict[tuple[Shards, Layout], float] = {}  # with all loads and stores [s]
         self._workloads: dict[Shards, Callable[..., Workload]] = {}
+        self._known: dict[tuple[object, ...], tuple[object, Any]] = {}
         self.considered_count = 0  # divisions that were looked at
         self.misfits: list[TrainingScenario] = []  # the smallest micro-batch of each way that does not fit
 
@@ -114,10 +117,19 @@ class PhasedSearch:
         other._reserve, other.misfits, other.considered_count = reserve, [], 0
         return other
 
+    def _once(self, what: object, spec: TrainingScenario, make: Callable[[], _Value]) -> _Value:
+        """Return a value of a layout that does not depend on the memory left free; `make` computes it once."""
+        # Keeping the scenario keeps its id unique.
+        key = what, id(spec)
+        if key not in self._known:
+            self._known[key] = spec, make()
+        value: _Value = self._known[key][1]
+        return value
+
     def leads(self) -> Iterator[Lead[Found]]:
         """Yield a lead for every way to share and recompute layers and every number of replicas."""
-        for way in in_phases(self._spec, self._pins):
-            sizes = list(micro_batches(way, self._pins))
+        for way in self._once("ways", self._spec, lambda: list(in_phases(self._spec, self._pins))):
+            sizes = self._once("sizes", way, partial(_listed, micro_batches, way, self._pins))
             self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
             if sizes:
                 yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_phases_text(way))
@@ -132,7 +144,7 @@ class PhasedSearch:
                 job = replace(self._job(between), fit="warn")
                 plan = make_plan(job, self._model(job))
                 self.considered_count += 1
-                if _fits(plan.memory):
+                if self._leaves_enough(plan.memory):
                     yield Found(plan, phased_s(plan), partial(_written, between, plan.layout)).lead()
         if self._pins.pinned(IO_TILES) is None:
             for count in io_tiles_near(spec):
@@ -163,7 +175,7 @@ class PhasedSearch:
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
         """Yield every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
         for spec in sizes:
-            if any(spec.division_findings()):
+            if self._once("refused", spec, partial(_has_findings, spec)):
                 continue
             fitting = [each for each in self._tiled(spec) if self._fits_bare(each)]
             if not fitting:
@@ -171,11 +183,11 @@ class PhasedSearch:
                 self.misfits.append(spec)
                 break
             for each in fitting:
-                yield Lead(computed_s(self._bare_plan(self._job(each))), partial(self._costed, each))
+                yield Lead(self._once("bare time", each, partial(self._bare_s, each)), partial(self._costed, each))
 
     def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
         """Return the scenario with every way to load and store."""
-        return list(chosen(spec, STREAMED, self._pins))
+        return self._once("streamed", spec, partial(_listed, chosen, spec, STREAMED, self._pins))
 
     def _leanest_way(self, spec: TrainingScenario) -> TrainingScenario:
         """Return the way to load and store with the least memory: no batch serialisation, the most sharding."""
@@ -193,19 +205,33 @@ class PhasedSearch:
     def _tile_counts(self, spec: TrainingScenario) -> list[int]:
         return list(self._pins.values(TILES, spec))
 
-    def _tiled(self, spec: TrainingScenario) -> Iterator[TrainingScenario]:
-        return (with_key(spec, IO_TILES, count) for count in self._tile_counts(spec))
+    def _tiled(self, spec: TrainingScenario) -> list[TrainingScenario]:
+        return self._once("tiled", spec, lambda: [with_key(spec, IO_TILES, count) for count in self._tile_counts(spec)])
 
     def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
         """Return the layout with each number of attention parts to try, the smallest first."""
         given = self._pins.pinned(PARTS)
         counts = attention_parts(spec) if given is None else [given]
-        return [with_key(spec, PARTS, count) for count in counts]
+        return self._once("parts", spec, lambda: [with_key(spec, PARTS, count) for count in counts])
 
     def _fits_bare(self, spec: TrainingScenario) -> bool:
         """Return True if some way to load and store fits when operations need no temporaries."""
         parts = self._in_parts(self._leanest_way(spec))
-        return any(_fits(self._bare_plan(self._job(each)).memory) for each in (parts[0], parts[-1]))
+        memories = (self._once("bare memory", each, partial(self._bare_memory, each)) for each in (parts[0], parts[-1]))
+        return any(map(self._leaves_enough, memories))
+
+    def _bare_memory(self, spec: TrainingScenario) -> tuple[IpuMemory, ...]:
+        return self._bare_plan(self._job(spec)).memory
+
+    def _bare_s(self, spec: TrainingScenario) -> float:
+        return computed_s(self._bare_plan(self._job(spec)))
+
+    def _leaves_enough(self, memory: tuple[IpuMemory, ...]) -> bool:
+        """Return True if all tenants fit, and leave the reserve free."""
+        return all(
+            ipu.fits and ipu.used_bytes() + round(self._reserve * ipu.capacity_bytes) <= ipu.capacity_bytes
+            for ipu in memory
+        )
 
     def fits(self) -> bool:
         """Return True if any division fits with the smallest micro-batches."""
@@ -221,7 +247,7 @@ class PhasedSearch:
     def lean_misfits(self) -> Iterator[tuple[TrainingScenario, tuple[IpuMemory, ...]]]:
         """Divisions that do not fit, with the fewest temporaries, and what their IPUs hold."""
         for spec in self.misfits:
-            job = self._with_share(self._job(spec), self._shares[0])
+            job = self._with_share(self._job(spec), self._shares[0]).laid_out(reserve=self._reserve)
             yield _written(spec, job.layout), job_memory(job, self._model(job))
 
     def _job(self, spec: TrainingScenario) -> PlanInput:
@@ -229,7 +255,7 @@ class PhasedSearch:
         job = training_job(spec, self._workloads.get(sharing))
         # Models stay as they are, so that what is known of their costs is found again.
         self._workloads[sharing] = job.workload_of
-        return replace(job, changes=(), others=()).laid_out(reserve=self._reserve)
+        return replace(job, changes=(), others=()).laid_out(reserve=0.0)
 
     @property
     def _shares(self) -> tuple[float, ...]:
@@ -269,51 +295,75 @@ class PhasedSearch:
         """
         needed: int | None = None
         for each in self._in_parts(spec):
-            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
-            plan = make_plan(job, self._model(job))
-            needs = max(ipu.used_bytes() for ipu in plan.memory)
+            bound_s, memory = self._once("roomy", each, partial(self._roomy, each))
+            needs = max(ipu.used_bytes() for ipu in memory)
             if needed is not None and needs >= needed:
                 return
-            yield Lead(computed_s(plan), partial(self._streamed, each))
-            if _fits(plan.memory):
+            yield Lead(bound_s, partial(self._streamed, each))
+            if self._leaves_enough(memory):
                 return
             needed = needs
+
+    def _roomy(self, spec: TrainingScenario) -> tuple[float, tuple[IpuMemory, ...]]:
+        """Return time and memory with the largest share, with free loads and stores. [s]"""
+        plan = self._plan(spec, self._shares[-1])
+        return computed_s(plan), plan.memory
+
+    def _plan(self, spec: TrainingScenario, share: float) -> Plan:
+        """Return the plan with a share for temporaries, whether or not it fits."""
+        job = self._with_share(replace(self._job(spec), fit="warn"), share)
+        return make_plan(job, self._model(job))
 
     def _streamed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """Yield a lead for every way to load and store, bounded by a time that includes loads and stores."""
         for each in self._streamed_ways(spec):
-            job = self._with_share(replace(self._job(each), fit="warn"), self._shares[-1])
-            key = each.parallelism.shards, replace(job.layout, reserve=0.0)
-            if key not in self._streaming:
-                self._streaming[key] = phased_s(make_plan(job, self._model(job)))
-            yield Lead(self._streaming[key], partial(self._planned, each, len(self._shares) - 1))
+            bound_s = self._once("time", each, partial(self._streamed_s, each))
+            yield Lead(bound_s, partial(self._planned, each, len(self._shares) - 1))
+
+    def _streamed_s(self, spec: TrainingScenario) -> float:
+        """Return the time with the largest share, loads and stores included. [s]"""
+        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[-1])
+        key = spec.parallelism.shards, job.layout
+        if key not in self._streaming:
+            self._streaming[key] = phased_s(make_plan(job, self._model(job)))
+        return self._streaming[key]
 
     def _planned(self, spec: TrainingScenario, place: int) -> Iterator[Lead[Found]]:
         """Yield the plan with a share for temporaries, or a lead to the next smaller share if it does not fit.
 
         Products that no plan leaves so little room get more, so that a smaller share may be faster than a larger one.
+        Smaller shares that still have room for all temporaries of the plan give the same plan, and are left out.
         """
-        job = self._with_share(replace(self._job(spec), fit="warn"), self._shares[place])
-        plan = make_plan(job, self._model(job))
-        if _fits(plan.memory):
-            yield Found(plan, phased_s(plan), partial(_written, spec, plan.layout)).lead()
-        elif place:
-            yield Lead(0.0, partial(self._planned, spec, place - 1))
+        plan = self._once(place, spec, partial(self._plan, spec, self._shares[place]))
+        if self._leaves_enough(plan.memory):
+            yield Found(
+                plan, self._once(("time", place), spec, lambda: phased_s(plan)), partial(_written, spec, plan.layout)
+            ).lead()
+            return
+        blocks = [block for phase in plan.phases for block in phase.cost.blocks.values()]
+        largest_bytes = max(block.temporary_bytes_per_tile for block in blocks)
+        tile_bytes = plan.system.machine.ipu.tile.memory_bytes
+        smaller = [each for each in range(place) if self._shares[each] * tile_bytes < largest_bytes]
+        if smaller:
+            yield Lead(0.0, partial(self._planned, spec, smaller[-1]))
         else:
             self.misfits.append(spec)
 
     def _has_room(self, spec: TrainingScenario) -> bool:
         """Return True if a layout fits with some share for temporaries; a larger share may need less memory."""
-        jobs = (self._with_share(replace(self._job(spec), fit="warn"), share) for share in reversed(self._shares))
-        return any(_fits(make_plan(job, self._model(job)).memory) for job in jobs)
+        return any(self._leaves_enough(self._plan(spec, share).memory) for share in reversed(self._shares))
 
 
 def _written(spec: TrainingScenario, layout: Layout) -> TrainingScenario:
     return with_key(spec, SHARE, layout.available_memory_proportion[0])  # type: ignore[no-any-return]
 
 
-def _fits(memory: tuple[IpuMemory, ...]) -> bool:
-    return all(ipu.fits for ipu in memory)
+def _has_findings(spec: TrainingScenario) -> bool:
+    return any(spec.division_findings())
+
+
+def _listed(values: Callable[..., Iterable[_Value]], *arguments: object) -> list[_Value]:
+    return list(values(*arguments))
 
 
 def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:

@@ -148,6 +148,7 @@ class Search:
         self.misfits: dict[Layout, Layout] = {}  # the smallest micro-batch that does not fit, by group
         self._known: set[int] = set()
         self._estimates: dict[Layout, float] = {}  # of cut layouts, whatever memory they leave free [s]
+        self._fitting: set[Layout] = set()  # layouts that fit without temporaries
         self._calls: dict[tuple[int, int, int, int], float] = {}  # by IPUs, replicas and micro-batches [s]
         self._summed: dict[int, float] = {}
         # weights and what belongs to them, of all blocks and of the largest, by where optimizer state is [B]
@@ -161,7 +162,7 @@ class Search:
         self._slices = lru_cache(self._make_slices)
 
     def leaving(self, reserve: float) -> Search:
-        """Return the same search with another share of memory left free; costs stay known."""
+        """Return the same search with a smaller share of memory left free; costs and what fits stay known."""
         other = copy(self)
         other._job = self._job.laid_out(reserve=reserve)
         other.misfits, other.considered_count = {}, 0
@@ -202,8 +203,8 @@ class Search:
 
         Where the first IPU updates its weights after the others, one that holds less may make up for a longer stage.
         """
-        known_s, limit_bytes = float("inf"), float("inf")
-        while (cut := self._prices(setting).fastest(limit_bytes)) is not None:
+        known_s, limit_bytes, prices = float("inf"), float("inf"), self._prices(setting)
+        while (cut := prices.fastest(limit_bytes)) is not None:
             # Cuts that leave more free were timed by the search that asks for that.
             layout = replace(cut.layout, reserve=0.0)
             try:
@@ -325,7 +326,11 @@ class Search:
 
     def _fits_bare(self, setting: Layout) -> bool:
         """Return True if a layout would fit without temporaries; this needs no costs of operations."""
-        return self._prices(setting, bare=True).fastest() is not None
+        layout = replace(setting, reserve=0.0)
+        if layout not in self._fitting and self._prices(setting, bare=True).fastest() is None:
+            return False
+        self._fitting.add(layout)
+        return True
 
     def _prices(self, setting: Layout, *, bare: bool = False) -> Prices:
         slices = self._slices(setting.micro_batch_size, setting.recompute, bare)

@@ -349,7 +349,7 @@ def test_every_field_of_a_result_is_explained() -> None:
     rows = re.findall(r"^\| `([\w.\[\]]+)` \|", text.partition("## Exit codes")[0], re.MULTILINE)
     kinds = [kind.name for kind in KINDS]
     noisy = json_fields(podsim.run(name, overrides=["run=null"], noise=Seeds(1)).to_dict()["noise"], "noise")
-    shared = json_fields({"shared_ps": podsim.run("llama2_7b_phased_pod64").to_dict()["shared_ps"]})
+    shared = json_fields({"shared_ps": podsim.run("mixtral_8x7b_phased_pod64").to_dict()["shared_ps"]})
     fields = json_fields(result) | paid | (json_fields(generated) - {"references"}) | noisy | shared
     assert sorted(rows) == sorted([*fields, *kinds])
 

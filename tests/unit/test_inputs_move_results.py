@@ -62,7 +62,7 @@ _CASES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("resnet50_v1.0_pod16", ()),
     ("resnet50_v1.1_pod16", ("system.host.network.bandwidth_per_direction=1 GB/s",)),
     ("bert_base_squad_pod16", ()),
-    ("llama2_7b_phased_pod64", ()),  # I/O tiles gather next to the sums of shards
+    ("mixtral_8x7b_phased_pod64", ()),  # I/O tiles gather next to the sums of shards
 )
 """Cheapest first."""
 _OF_CHOICES = {"software.memory_reserve"}

@@ -484,7 +484,7 @@ def test_gathers_of_io_tiles_have_a_weight_on_links_of_their_own() -> None:
 
 
 def test_the_weight_of_io_tiles_is_an_assumption_of_runs_with_gathers() -> None:
-    result = podsim.simulate("llama2_7b_phased_pod64")
+    result = podsim.simulate("mixtral_8x7b_phased_pod64")
     (assumption,) = (each for each in result.assumptions if str(each["key"]).endswith("io_tiles_weight"))
     assert (assumption["basis"], assumption["range"]) == ("assumed", (0.5, 2.0))
     lost = {kind: sum(others.values()) for kind, others in result.shared_ps.items()}
