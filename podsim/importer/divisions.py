@@ -7,7 +7,6 @@ tried first, with as many replicas as fit the pod.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,7 +37,6 @@ from podsim.units import format_bytes
 from podsim.watch import Watch
 
 _RUNNERS_UP = 2
-_KEY_WITH_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
@@ -58,11 +56,8 @@ def chosen_division(
 
 def _with_options(cure: str | None) -> str | None:
     """Return a cure with command-line options in place of keys of a scenario."""
-    return cure and _KEY_WITH_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
-
-
-def _option(match: re.Match[str]) -> str:
-    return f"`--{match[1].replace('_', '-')} "
+    cure = cure and cure.replace("`system: ", "`--system ").replace("`batch_size: ", "`--batch-size ")
+    return cure and cure.replace("batch_size", "--batch-size")
 
 
 def division_lines(choice: Choice, first: str) -> Iterator[str]:
@@ -125,11 +120,7 @@ def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
 def _first_sections(
     model: Imported, spec: TrainingScenario, batch: Entry, why: str, attempt: str, memory: ScenarioSection
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """Return the scenario with the first layout that fits, and the sections of that layout.
-
-    Raises:
-        DoesNotFitError: No layout fits; `attempt` describes the layouts in the message.
-    """
+    """Return the scenario with the first layout that fits, and its sections; `attempt` describes all in the error."""
     tried: list[str] = []
     fitting = _first_that_fits(spec, batch.whole, tried)
     if fitting is None:
@@ -353,10 +344,5 @@ def fits_elsewhere(
     what = f"the model fits no shipped pod, {attempt}; on {largest.name}, {error.message}"
     if isinstance(error, MissingMethodError):
         return MissingMethodError(what, do=error.do)
-    return DoesNotFitError(what, do=_cure(error, cure))
-
-
-def _cure(error: InfeasibleError, cure: str) -> str:
-    if error.do and error.do.startswith(HELPS):
-        return f"{cure}; in a scenario of your own, {error.do}"
-    return cure
+    helps = error.do and error.do.startswith(HELPS)
+    return DoesNotFitError(what, do=f"{cure}; in a scenario of your own, {error.do}" if helps else cure)

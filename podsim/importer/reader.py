@@ -61,22 +61,14 @@ def _parse(text: str, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
-        raise _error(place, f"not valid JSON: {_uncapitalised(error.msg)}", _syntax_cure(text, error.pos)) from None
+        is_cut = error.pos >= len(text.rstrip())
+        do = "the file ends too early; fetch it again" if is_cut else "check quotes, commas and brackets"
+        raise _error(place, f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}", do) from None
     except ValueError:
         raise _error(name, "a number has too many digits", "write a number of at most 12 digits") from None
     if not isinstance(data, dict):
         raise _error(name, "the file must hold one JSON object", _ANOTHER_FILE)
     return data, places
-
-
-def _uncapitalised(message: str) -> str:
-    return message[:1].lower() + message[1:]
-
-
-def _syntax_cure(text: str, position: int) -> str:
-    if position >= len(text.rstrip()):
-        return "the file ends too early; fetch it again"
-    return "check quotes, commas and brackets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +120,6 @@ def _note_key(token: re.Match[str], places: dict[str, str], lines: _Lines) -> No
 
 Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9
-_FLAG_CURE = "write `true` or `false`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +205,7 @@ class Reader:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
         if not isinstance(value, bool):
-            self.refuse(name, "needs true or false", _FLAG_CURE)
+            self.refuse(name, "needs true or false", "write `true` or `false`")
             return Entry(key, default)
         return Entry(key, value, name)
 

@@ -154,7 +154,6 @@ _CURE: Final = "give run.samples_to_converge, run.samples, run.tokens or run.epo
 
 
 def _document_notices(document: Document) -> tuple[str, ...]:
-    """Return the notices of a document."""
     return (*document.notices, *([namesake_notice(document.namesakes)] if document.namesakes else ()))
 
 
@@ -572,7 +571,6 @@ def _changes(
 
 
 def _layout_type(form: type[Scenario]) -> Any:
-    """Return the type of the section `parallelism`."""
     return form.model_fields[PARALLELISM].annotation
 
 

@@ -111,7 +111,7 @@ def _settled(document: Document) -> Document:
         if not _is_written(document.data, record.key):
             problems.append(_loss_problem(record))
         elif document.value_at(record.key) is None:
-            document = _without(document, record.key)
+            document = replace(document, data=_pruned(document.data, record.key))
         elif record.kept and document.where(record.key) == record.place:
             kept.append(record)
     if problems:
@@ -131,10 +131,6 @@ def _kept_choice_notice(kept: Replaced, pod: str, pod_value: Any) -> str:
     origin = f", as {kept.place} has it" if kept.place else ""
     value, drop = quoted(kept.value), setting(kept.key, None)
     return f"{dotted(kept.key)} stays {value}{origin}; `{pod}` has {quoted(pod_value)} of its own: `{drop}` takes that"
-
-
-def _without(document: Document, path: KeyPath) -> Document:
-    return replace(document, data=_pruned(document.data, path))
 
 
 def _pruned(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
@@ -235,7 +231,10 @@ def resolve(
 
     `within` is the key path of the document in the whole scenario.
     """
-    document = _merged_over_base(document, kind, folders, within, chain)
+    if BASE in document.data:
+        name, place = base_name(document, kind, within), document.where((BASE,))
+        base = load_document(name, kind, folders, place, (*within, BASE), chain)
+        document = merge(base, without(document, BASE))
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
         if isinstance(value, str):
@@ -253,16 +252,6 @@ def resolve(
 
 def _problem(document: Document, key: str, path: KeyPath, message: str, do: str) -> SpecError:
     return SpecError([Problem(document.where((key,)), dotted(path), message, do)])
-
-
-def _merged_over_base(
-    document: Document, kind: str, folders: Sequence[Path], within: KeyPath, chain: tuple[Path, ...]
-) -> Document:
-    if BASE not in document.data:
-        return document
-    name, key = base_name(document, kind, within), (*within, BASE)
-    base = load_document(name, kind, folders, document.where((BASE,)), key, chain)
-    return merge(base, without(document, BASE))
 
 
 def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:

@@ -150,6 +150,12 @@ def _completed(preset: Any, given: Any) -> Any:
     return {**preset, **{key: _completed(preset.get(key), value) for key, value in given.items()}}
 
 
+def published_size(model: BuiltModelSpec, presets: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the published size whose dimensions the model has, or None."""
+    sizes = (size for size, preset in presets.items() if all(getattr(model, key) == preset[key] for key in preset))
+    return next(sizes, None)
+
+
 def sized(family: str, layer_count: int, hidden_size: int) -> str:
     """Return the title of a transformer without a published name.
 
