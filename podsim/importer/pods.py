@@ -42,7 +42,7 @@ class Offer:
 
 
 def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer]:
-    """Return an offer for each of `COMPARED`, and for larger pods until the model fits if it fits none of these.
+    """Return an offer for each of `COMPARED`; if the model fits none of them, also for larger pods until it fits.
 
     Raises:
         PodsimError: The file or an option is wrong, or the model fits no shipped pod.

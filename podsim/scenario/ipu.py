@@ -149,7 +149,7 @@ class Ipu(HardwareSpec):
         return self.tile.count * self.tile.memory_bytes
 
     def products_per_cycle(self, dtype: str) -> float:
-        """Return the most multiply-adds per tile and cycle: channels·units/cycles of the matrix unit, or a vector."""
+        """Return the peak multiply-adds per tile and cycle: channels·units/cycles of the matrix unit, or one vector."""
         amp = self.amp
         in_unit = amp.in_channels(dtype) * amp.conv_units(dtype, dtype) / amp.cycles_per_position(dtype)
         # Only the matrix unit computes in FP8.

@@ -374,7 +374,7 @@ class LoadedScenario:
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
-        """(path, SHA-256) of every file read."""
+        """Path and SHA-256 of every file that was read."""
         return self.document.inputs
 
     @property

@@ -34,7 +34,7 @@ _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
 
 
 def _with_kept_choices(base: Document, over: Document) -> Document:
-    """Return `over` with the choices of `base` that stay when it names another pod, and a record of all other keys."""
+    """Return `over`; if it names another pod, with the choices of `base` that stay, and a record of other keys."""
     for path in [path for top in _TOP_KEYS for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
         over = _with_choices(base, over, path)
     return over
@@ -284,7 +284,7 @@ def with_folders(data: Any, kind: str, folders: Sequence[Path]) -> Any:
 
 
 def merge_recorded(base: Document, over: Document) -> Document:
-    """Return `over` merged over `base`, with a record of keys next to the name of a pod that another name replaces."""
+    """Return `over` merged over `base`; if it names another pod, `replaced` records keys for the old one."""
     return merge(base, _with_kept_choices(base, over))
 
 
@@ -343,7 +343,7 @@ def _replace(document: Document, key: str, part: Document) -> Document:
 
 
 def assigned(text: Any) -> Document:
-    """Return the document for `key.path=value`."""
+    """Return the document that sets one key, from the text of an override, `key.path=value`."""
     place = f"--set {text}" if len(str(text)) <= _LONGEST_PLACE else f"--set {str(text)[:_LONGEST_PLACE]}…"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))

@@ -81,7 +81,7 @@ def _models(root: type[Spec]) -> Iterator[type[Spec]]:
 
 
 def _describe(part: dict[str, Any], model: type[Spec]) -> None:
-    """Add the description of each property."""
+    """Add the descriptions of its keys to the schema of a section."""
     docs = field_docs(model)
     for key, name in keys_of(model).items():
         part["properties"][key] |= {"description": docs[name]} if name in docs else {}

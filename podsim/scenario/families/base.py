@@ -131,7 +131,7 @@ class GeneratorSpec(BuiltModelSpec):
     @property
     @abstractmethod
     def shape(self) -> DecoderShape:
-        """Dimensions, for training and for generation."""
+        """Dimensions of the decoder."""
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:

@@ -86,7 +86,7 @@ class MoleculeDataSpec(TrainingDataSpec):
         return min(1.0, (self.loader_buffer - 1) * updates_per_call / self._updates_per_epoch(layout))
 
     def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
-        """Return the starts of epochs by the process that calls, per weight update."""
+        """Return the number of epochs per weight update whose start the calling process waits for."""
         return 1 / self._updates_per_epoch(layout) if self.loader == "synchronous" else 0.0
 
     def _updates_per_epoch(self, layout: TrainingLayoutSpec) -> float:
