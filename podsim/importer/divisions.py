@@ -105,7 +105,7 @@ def phased_sections(
     why = "no pipeline that was tried fits"
     fitting, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
     pods = ((name, pod) for name, pod in larger_pods(spec.system) if pod.ipu_count < spec.system.ipu_count)
-    smallest = next((name for name, pod in pods if _first_that_fits(_on(spec, pod), batch.whole, [])), None)
+    smallest = next((name for name, pod in pods if _first_that_fits(_on_pod(spec, pod), batch.whole, [])), None)
     ipus = counted(fitting.parallelism.ipus_per_replica, "IPU")
     note = f"{why} {spec.system.name}: all layers run on the same {ipus}, one after the other (phased execution); " + (
         f"the smallest shipped pod that would do is {smallest}" if smallest else "no smaller shipped pod would do"
@@ -113,7 +113,7 @@ def phased_sections(
     return fitting, division, note
 
 
-def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
+def _on_pod(spec: TrainingScenario, pod: System) -> TrainingScenario:
     return spec.model_copy(update={"system": pod})
 
 
@@ -127,8 +127,8 @@ def _first_sections(
         raise fits_elsewhere(
             spec.system,
             attempt,
-            lambda pod: _first_that_fits(_on(spec, pod), batch.whole, []) is not None,
-            lambda pod: _largest_failure(_on(spec, pod), batch.whole),
+            lambda pod: _first_that_fits(_on_pod(spec, pod), batch.whole, []) is not None,
+            lambda pod: _largest_failure(_on_pod(spec, pod), batch.whole),
         ).with_place(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
     return fitting, [ScenarioSection("parallelism", _entries(fitting.parallelism), (first, *tried)), memory]
