@@ -91,7 +91,7 @@ def _phi3(reader: Reader) -> Imported:
 
 
 def _granite(reader: Reader) -> Imported:
-    """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
+    """Read a Granite, which scales scores, sums and logits inside other operations."""
     reader.ignore("attention_multiplier", "residual_multiplier", "logits_scaling")
     scaled = Entry("scaled_embedding", True, "embedding_multiplier")
     entries = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
@@ -104,7 +104,7 @@ def _internlm2(reader: Reader) -> Imported:
 
 
 def _gemma(reader: Reader) -> Imported:
-    """Read a Gemma [mesnard2024]; the library prefers `hidden_activation` over `hidden_act`."""
+    """Read a Gemma [mesnard2024], whose activation is `hidden_activation` if given, or else `hidden_act`."""
     defaults = _Defaults(
         inner=24576,
         positions=8192,

@@ -120,7 +120,7 @@ def _on_pod(spec: TrainingScenario, pod: System) -> TrainingScenario:
 def _first_sections(
     model: Imported, spec: TrainingScenario, batch: Entry, why: str, attempt: str, memory: ScenarioSection
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """Return the scenario with the first layout that fits, and its sections; `attempt` describes all in the error."""
+    """Return the scenario with the first layout that fits, and its sections; the error says `attempt` if none does."""
     tried: list[str] = []
     fitting = _first_that_fits(spec, batch.whole, tried)
     if fitting is None:
@@ -180,7 +180,7 @@ def _is_phased(spec: TrainingScenario) -> bool:
 
 
 def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
-    """Yield the numbers of IPUs of a replica to try: for a few stages, or as shards of every layer."""
+    """Yield the numbers of IPUs per replica to try, as pipeline stages or as shards of every layer."""
     for count in _SHARD_COUNTS if _is_phased(spec) else _IPU_COUNTS:
         shared = not any(shard_findings(spec.model, count)) if _is_phased(spec) else count <= spec.model.placed_layers
         if shared and not spec.system.domain_ipu_count % count:

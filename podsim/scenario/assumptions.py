@@ -224,7 +224,7 @@ _EXPECT: Final = "expect"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a key."""
+    """Value of a key, with its text as written."""
 
     value: object  # a quantity in its SI base unit
     text: str  # as it was written

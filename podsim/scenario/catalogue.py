@@ -24,7 +24,7 @@ _PRESENCE_ONLY = ("data", "generation", "forward", "serving")
 
 @dataclass(frozen=True, slots=True)
 class ListedScenario:
-    """Entry of a scenario."""
+    """Shipped scenario in the catalogue."""
 
     name: str
     description: str  # `description` of the file
@@ -35,7 +35,7 @@ class ListedScenario:
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """Entry of a system or a software stack."""
+    """Shipped system or software stack in the catalogue."""
 
     name: str
     description: str  # its full name
@@ -43,7 +43,7 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class ListedStudy:
-    """Entry of a study."""
+    """Shipped study in the catalogue."""
 
     name: str  # argument of its command
     command: str  # `sweep`, `plan`, `serve` or `check`

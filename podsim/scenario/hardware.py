@@ -162,7 +162,7 @@ _Part = TypeVar("_Part")
 
 
 def present(part: _Part | None) -> _Part:
-    """Return a part without its None type; the caller knows that it is there."""
+    """Return an optional part of the hardware, which the caller knows to be there."""
     assert part is not None
     return part
 

@@ -34,7 +34,7 @@ class TileSpec(HardwareSpec):
 
 
 class Fp8Amp(HardwareSpec):
-    """FP8 inputs of the matrix unit: weights of a channel fill the same lines; output channels are as for half."""
+    """Sizes of the matrix unit for FP8 inputs; output channels and bytes of their weights are those of half inputs."""
 
     in_channels: _Channels
     """Input channels of one group, FP8."""

@@ -389,7 +389,7 @@ class LoadedScenario:
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """Simulated scenario as plain data, with the names of system and software."""
+        """Simulated scenario as plain data, with names in place of system and software."""
         data = self.spec.model_dump(mode="json", exclude={"system", "software"}, exclude_none=True)
         return {"system": self.spec.system.name, "software": self.spec.software.name} | data
 
@@ -416,7 +416,7 @@ class LoadedScenario:
         return self.spec.model_copy(update={name: getattr(spec, name) for name in (PARALLELISM, "memory")})
 
     def divided(self, spec: Scenario) -> LoadedScenario:
-        """Return the scenario with the chosen layout."""
+        """Return the loaded scenario with `spec`, whose layout a search chose."""
         return replace(self, spec=spec, auto=None)
 
     def require(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
@@ -536,7 +536,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     auto = _auto_layout(document, form)
     spec = validated(form, document if auto is None else undivided(document, _layout_type(form).undivided))
     findings = (
-        spec.findings() if auto is None else (*spec.model_findings(), *spec.findings_beside(), *auto.findings(spec))
+        spec.findings() if auto is None else (*spec.model_findings(), *spec.common_findings(), *auto.findings(spec))
     )
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
@@ -557,7 +557,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
 def _changes(
     written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
 ) -> tuple[Change, ...]:
-    """Return the keys that differ from the file."""
+    """Return the keys in which variant and overrides differ from the file."""
     file = merged_layers(written, None, ())
 
     def inherited() -> Mapping[str, Any]:

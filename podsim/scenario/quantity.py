@@ -25,7 +25,7 @@ _LAST_MONTH: Final = 12
 
 
 def date_text(raw: Any) -> Any:
-    """Return a valid date as text; a year may be a number."""
+    """Return a date as text, or raise an error if it is not valid; a year may be a number."""
     if raw is not None:
         last_day(raw)
     return None if raw is None else str(raw)
@@ -273,7 +273,7 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Field of a section, with its annotations."""
+    """Field of a section with the annotations of its type, such as a `Quantity`."""
 
     key: str  # its key in files
     name: str
@@ -298,7 +298,7 @@ def _declared(model: type[BaseModel]) -> tuple[Declared, ...]:
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:
-    """Return the schema of a quantity without or with its source."""
+    """Return the schema of a quantity, which may be written alone or with its source."""
     plain: dict[str, Any] = {"type": "string", "examples": [EXAMPLES[dimension]]}
     units = "|".join(sorted(unit for unit in UNITS[dimension] if unit))
     plain["pattern"] = rf"^\s*[+]?[0-9._eE+-]+\s*({units})\s*$"

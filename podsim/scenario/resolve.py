@@ -517,7 +517,7 @@ def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _value_at(data: Any, path: KeyPath) -> Any:
-    """Return the value at a path: the name of a whole file, the number of a sourced number."""
+    """Return the value at a key path: of a file its name, of a number with its source the number."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     if isinstance(data, Mapping):

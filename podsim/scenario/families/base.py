@@ -171,7 +171,7 @@ def named(kind: str, size: str | None) -> str:
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """Return the batch of a transformer."""
+    """Return the batch of a transformer as an argument of its builder."""
     return Batch(
         size=size,
         sequence_length=sequence_length,

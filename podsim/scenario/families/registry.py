@@ -39,7 +39,7 @@ _MODULES: Final = {
 
 
 def family(kind: str) -> Family:
-    """Return the family of a kind of model."""
+    """Return the family of models that a `model.kind` belongs to."""
     return family_in(_MODULES[kind])
 
 
