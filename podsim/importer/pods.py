@@ -42,7 +42,7 @@ class Offer:
 
 
 def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer]:
-    """Return an offer for each of `COMPARED`; if the model fits none of them, also for larger pods until it fits.
+    """Return an offer for each pod of `COMPARED`, and for larger pods until the model fits one.
 
     Raises:
         PodsimError: The file or an option is wrong, or the model fits no shipped pod.

@@ -153,7 +153,7 @@ class Reader:
 
     def refuse(self, key: str, needs: str, do: str) -> None:
         """Record that a key has a value of the wrong kind; `needs` describes the right kind."""
-        self.complain(key, f"{needs}, not {_shown(self.config.data[key])}", do)
+        self.complain(key, f"{needs}, not {_value_text(self.config.data[key])}", do)
 
     def check(self) -> None:
         """Raise an error with all recorded problems."""
@@ -171,7 +171,9 @@ class Reader:
         for duplicate in used[1:]:
             first, second = (self.config.data[name] for name in (used[0], duplicate))
             if first != second:
-                what = f"{duplicate} is {_shown(second)}, {used[0]} is {_shown(first)}, and both mean the same"
+                what = (
+                    f"{duplicate} is {_value_text(second)}, {used[0]} is {_value_text(first)}, and both mean the same"
+                )
                 self.complain(duplicate, what, "keep one of the two")
         return used[0] if used else None
 
@@ -236,15 +238,15 @@ class Reader:
 
 def _number_problem(value: Any, most: int) -> tuple[str, str] | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        return f"needs a whole number, not {_shown(value)}", "write for example `12`"
+        return f"needs a whole number, not {_value_text(value)}", "write for example `12`"
     if value < 1:
-        return f"{_shown(value)} is too small", "write 1 or more"
+        return f"{_value_text(value)} is too small", "write 1 or more"
     if value > most:
-        return f"{_shown(value)} is too large", f"write {most} or less"
+        return f"{_value_text(value)} is too large", f"write {most} or less"
     return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
         return f"`{'-' if value < 0 else ''}1e{int(math.log10(abs(value)))}`"
     return printable(quoted(value))

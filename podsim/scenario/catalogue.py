@@ -161,7 +161,7 @@ def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
 
 
 def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the outline of a shipped file and those of its bases, nearest first, as far as they are shipped."""
+    """Yield the outlines of a shipped file and of its shipped bases, nearest first."""
     seen: set[str] = set()
     while name in outlines and name not in seen:
         seen.add(name)

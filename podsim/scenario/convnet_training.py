@@ -265,7 +265,7 @@ class EpochRunSpec(TrainingRunSpec):
 
     @property
     def is_converged(self) -> bool:
-        """True if the epochs are those of a logged run, which reached its target; a plain number of epochs may not."""
+        """True if the epochs were logged by a run that reached its target; a plain number may not reach it."""
         return isinstance(self.epochs, LoggedEpochs)
 
     @property

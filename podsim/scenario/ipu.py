@@ -34,7 +34,7 @@ class TileSpec(HardwareSpec):
 
 
 class Fp8Amp(HardwareSpec):
-    """Sizes of the matrix unit for FP8 inputs; output channels and bytes of their weights are those of half inputs."""
+    """Sizes of the matrix unit for FP8 inputs; half inputs have as many output channels and bytes of weights."""
 
     in_channels: _Channels
     """Input channels of one group, FP8."""

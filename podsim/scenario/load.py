@@ -219,10 +219,7 @@ def _with_batch_of_updates(document: Document, layers: Sequence[Document], overr
 
 
 def _differences(spec: Scenario, layers: Sequence[Document], writer: int) -> list[tuple[str, object, object]]:
-    """Return key, old and new value where model, data or optimizer differ from those of the first layers.
-
-    `writer` is the index of the last of these layers.
-    """
+    """Return key, old and new value where layers after index `writer` change model, data or optimizer."""
     if not any(section in layer.data for layer in layers[writer + 1 :] for section in _IDENTITY_SECTIONS):
         return []
     after = dict(_identity(spec))

@@ -127,7 +127,7 @@ def _loss_problem(lost: Replaced) -> Problem:
 
 
 def _kept_choice_notice(kept: Replaced, pod: str, pod_value: Any) -> str:
-    """Return the notice that a choice stays, which differs from the value of the new pod."""
+    """Return the notice that a scenario keeps its own value of a key although the new pod has another."""
     origin = f", as {kept.place} has it" if kept.place else ""
     value, drop = quoted(kept.value), setting(kept.key, None)
     return f"{dotted(kept.key)} stays {value}{origin}; `{pod}` has {quoted(pod_value)} of its own: `{drop}` takes that"

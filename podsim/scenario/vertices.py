@@ -233,7 +233,7 @@ class ElementwiseVertex(Spec):
 
 
 class Origin(Spec):
-    """Source and basis of single numbers of a file that differ from those of the file."""
+    """Source and basis of numbers of a file, if the file as a whole has others."""
 
     source: str
     """Key of the bibliography."""
