@@ -17,13 +17,7 @@ from podsim.scenario.resolve import REFERENCES, VARIANTS
 from podsim.scenario.wording import kind_name, known_here
 
 _BASE = {"type": "string", "description": "A file to start from: a name, or a path."}
-_VARIANTS = {
-    "type": "object",
-    "description": "Named differences.",
-    "additionalProperties": {"type": "object"},
-}
-
-
+_VARIANTS = {"type": "object", "description": "Named differences.", "additionalProperties": {"type": "object"}}
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
