@@ -26,9 +26,7 @@ def import_model(
     warn: Callable[[str], None] = lambda warning: None,
     watch: Watch = silent,
 ) -> str:
-    """Return the YAML text of a scenario for a `config.json`, ONNX or `.shapes.json` file, with a layout that fits.
-
-    `warn` receives each warning, `watch` reports progress of searches.
+    """Return a scenario in YAML with a layout that fits, for a `config.json`, an ONNX or a `.shapes.json` file.
 
     Raises:
         PodsimError: The file or an option is wrong, or the model does not fit.

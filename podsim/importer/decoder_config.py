@@ -91,7 +91,7 @@ def _phi3(reader: Reader) -> Imported:
 
 
 def _granite(reader: Reader) -> Imported:
-    """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
+    """Read a Granite, which scales scores, sums and logits inside other operations."""
     reader.ignore("attention_multiplier", "residual_multiplier", "logits_scaling")
     scaled = Entry("scaled_embedding", True, "embedding_multiplier")
     entries = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
@@ -100,13 +100,11 @@ def _granite(reader: Reader) -> Imported:
 
 def _internlm2(reader: Reader) -> Imported:
     """Read an InternLM2, whose queries, keys and values have one matrix."""
-    on = reader.flag("bias", "bias", default=False)
-    bias = Entry("bias", ("qkv", "projection"), on.origin) if on.value else on
-    return _like_llama(reader, _Defaults(inner=11008, positions=2048, rows=103168), bias)
+    return _like_llama(reader, _Defaults(inner=11008, positions=2048, rows=103168), _attention_bias(reader, "bias"))
 
 
 def _gemma(reader: Reader) -> Imported:
-    """Read a Gemma [mesnard2024]; the library prefers `hidden_activation` over `hidden_act`."""
+    """Read a Gemma [mesnard2024], whose activation is `hidden_activation` if given, or else `hidden_act`."""
     defaults = _Defaults(
         inner=24576,
         positions=8192,
@@ -121,8 +119,7 @@ def _gemma(reader: Reader) -> Imported:
         activation="hidden_activation" if _has_value(reader, "hidden_activation") else "hidden_act",
         function="gelu_pytorch_tanh",
     )
-    attention = reader.flag("bias", "attention_bias", default=False)
-    bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
+    bias = _attention_bias(reader, "attention_bias")
     return _like_llama(reader, defaults, bias, Entry("scaled_embedding", True, always(reader)))
 
 
@@ -184,6 +181,11 @@ def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
 
 def _has_value(reader: Reader, name: str) -> bool:
     return reader.config.data.get(name) is not None
+
+
+def _attention_bias(reader: Reader, name: str) -> Entry:
+    has_bias = reader.flag("bias", name, default=False)
+    return Entry("bias", ("qkv", "projection"), has_bias.origin) if has_bias.value else has_bias
 
 
 def _llama_bias(reader: Reader) -> Entry:
@@ -404,10 +406,14 @@ def _opt(reader: Reader) -> Imported:
     return _from_traits(reader, replace(traits, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
 
 
+def _refuse_query_norms(reader: Reader, name: str) -> None:
+    if reader.flag("norms", name, default=False).value:
+        reader.complain(name, "norms of queries and keys are not modelled", "import another model")
+
+
 def _phi(reader: Reader) -> Imported:
     """Read a Phi: attention and feed-forward block after one norm, biases everywhere."""
-    if reader.flag("norms", "qk_layernorm", default=False).value:
-        reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
+    _refuse_query_norms(reader, "qk_layernorm")
     bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
     traits = _Traits(parallel="one_norm", share=0.5, function="gelu_new", dropout="resid_pdrop")
     return _from_traits(reader, traits, bias)
@@ -415,8 +421,7 @@ def _phi(reader: Reader) -> Imported:
 
 def _stablelm(reader: Reader) -> Imported:
     """Read a StableLM: layer norms and gated blocks."""
-    if reader.flag("norms", "qk_layernorm", default=False).value:
-        reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
+    _refuse_query_norms(reader, "qk_layernorm")
     is_parallel = reader.flag("parallel_blocks", "use_parallel_residual", default=False)
     qkv_bias = reader.flag("bias", "use_qkv_bias", default=False)
     bias = Entry("bias", ("qkv",), qkv_bias.origin) if qkv_bias.value else qkv_bias
@@ -426,7 +431,6 @@ def _stablelm(reader: Reader) -> Imported:
 
 
 def _starcoder2(reader: Reader) -> Imported:
-    """Read a StarCoder2."""
     for name, usual in (("mlp_type", "default"), ("norm_type", "layer_norm")):
         if reader.word(name, usual) != usual:
             reader.complain(name, f'other models than with "{usual}" are not modelled', "import another model")
@@ -443,13 +447,11 @@ def _gpt_bigcode(reader: Reader) -> Imported:
 
 def _cohere(reader: Reader) -> Imported:
     """Read a Cohere: gated blocks parallel to the attention, after one norm without shifts."""
-    if reader.flag("norms", "use_qk_norm", default=False).value:
-        reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
+    _refuse_query_norms(reader, "use_qk_norm")
     reader.ignore("logit_scale")
     reader.notes.append("its norms have no shifts; those of layer norms are simulated")
-    attention = reader.flag("bias", "attention_bias", default=False)
-    bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
-    return _from_traits(reader, _Traits(gated=True, function="silu", parallel="one_norm", tied=True), bias)
+    traits = _Traits(gated=True, function="silu", parallel="one_norm", tied=True)
+    return _from_traits(reader, traits, _attention_bias(reader, "attention_bias"))
 
 
 def _falcon(reader: Reader) -> Imported:
@@ -553,10 +555,7 @@ def _simulated_function(name: str) -> str | None:
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """Return a decoder for pre-training on sequences of up to `LONGEST` tokens.
-
-    `bind`: True if sequences cannot have more tokens than `positions`.
-    """
+    """Return a decoder that trains on at most `LONGEST` tokens; `bind`: True if `positions` limits sequences."""
     window = next((entry for entry in entries if entry.key == "attention_window"), None)
     length = min(LONGEST, positions.whole, window.whole if window else LONGEST)
     where = f"at most {LONGEST} of {positions.value} positions"

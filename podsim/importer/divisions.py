@@ -7,7 +7,6 @@ tried first, with as many replicas as fit the pod.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,7 +37,6 @@ from podsim.units import format_bytes
 from podsim.watch import Watch
 
 _RUNNERS_UP = 2
-_KEY_WITH_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
@@ -58,11 +56,8 @@ def chosen_division(
 
 def _with_options(cure: str | None) -> str | None:
     """Return a cure with command-line options in place of keys of a scenario."""
-    return cure and _KEY_WITH_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
-
-
-def _option(match: re.Match[str]) -> str:
-    return f"`--{match[1].replace('_', '-')} "
+    cure = cure and cure.replace("`system: ", "`--system ").replace("`batch_size: ", "`--batch-size ")
+    return cure and cure.replace("batch_size", "--batch-size")
 
 
 def division_lines(choice: Choice, first: str) -> Iterator[str]:
@@ -110,7 +105,7 @@ def phased_sections(
     why = "no pipeline that was tried fits"
     fitting, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
     pods = ((name, pod) for name, pod in larger_pods(spec.system) if pod.ipu_count < spec.system.ipu_count)
-    smallest = next((name for name, pod in pods if _first_that_fits(_on(spec, pod), batch.whole, [])), None)
+    smallest = next((name for name, pod in pods if _first_that_fits(_on_pod(spec, pod), batch.whole, [])), None)
     ipus = counted(fitting.parallelism.ipus_per_replica, "IPU")
     note = f"{why} {spec.system.name}: all layers run on the same {ipus}, one after the other (phased execution); " + (
         f"the smallest shipped pod that would do is {smallest}" if smallest else "no smaller shipped pod would do"
@@ -118,26 +113,22 @@ def phased_sections(
     return fitting, division, note
 
 
-def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
+def _on_pod(spec: TrainingScenario, pod: System) -> TrainingScenario:
     return spec.model_copy(update={"system": pod})
 
 
 def _first_sections(
     model: Imported, spec: TrainingScenario, batch: Entry, why: str, attempt: str, memory: ScenarioSection
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """Return the scenario with the first layout that fits, and the sections of that layout.
-
-    Raises:
-        DoesNotFitError: No layout fits; `attempt` describes the layouts in the message.
-    """
+    """Return the scenario with the first layout that fits, and its sections; the error says `attempt` if none does."""
     tried: list[str] = []
     fitting = _first_that_fits(spec, batch.whole, tried)
     if fitting is None:
         raise fits_elsewhere(
             spec.system,
             attempt,
-            lambda pod: _first_that_fits(_on(spec, pod), batch.whole, []) is not None,
-            lambda pod: _largest_failure(_on(spec, pod), batch.whole),
+            lambda pod: _first_that_fits(_on_pod(spec, pod), batch.whole, []) is not None,
+            lambda pod: _largest_failure(_on_pod(spec, pod), batch.whole),
         ).with_place(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
     return fitting, [ScenarioSection("parallelism", _entries(fitting.parallelism), (first, *tried)), memory]
@@ -189,7 +180,7 @@ def _is_phased(spec: TrainingScenario) -> bool:
 
 
 def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
-    """Yield the numbers of IPUs of a replica to try: for a few stages, or as shards of every layer."""
+    """Yield the numbers of IPUs per replica to try, as pipeline stages or as shards of every layer."""
     for count in _SHARD_COUNTS if _is_phased(spec) else _IPU_COUNTS:
         shared = not any(shard_findings(spec.model, count)) if _is_phased(spec) else count <= spec.model.placed_layers
         if shared and not spec.system.domain_ipu_count % count:
@@ -353,10 +344,5 @@ def fits_elsewhere(
     what = f"the model fits no shipped pod, {attempt}; on {largest.name}, {error.message}"
     if isinstance(error, MissingMethodError):
         return MissingMethodError(what, do=error.do)
-    return DoesNotFitError(what, do=_cure(error, cure))
-
-
-def _cure(error: InfeasibleError, cure: str) -> str:
-    if error.do and error.do.startswith(HELPS):
-        return f"{cure}; in a scenario of your own, {error.do}"
-    return cure
+    helps = error.do and error.do.startswith(HELPS)
+    return DoesNotFitError(what, do=f"{cure}; in a scenario of your own, {error.do}" if helps else cure)

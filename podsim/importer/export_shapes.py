@@ -16,7 +16,7 @@ from typing import Any
 
 
 def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "") -> None:
-    """Export a model for the shapes of an example, as operators of ATen.
+    """Write the ATen operators of a model to a file, with their shapes for an example of its inputs.
 
     Args:
         model: A `torch.nn.Module` in evaluation mode. It needs no weights: a module on the device `meta` is enough.

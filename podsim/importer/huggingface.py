@@ -66,7 +66,8 @@ def family_of(config: ConfigFile) -> str:
     if model_type not in known_families() and has_dimensions(config.data) and _is_decoder(config, names):
         return _ANY_DECODER
     if model_type is None:
-        what = f"nothing known says which model this is: {_without_type(names)}"
+        others = f", and architectures has {printable(quoted(names[0]))}" if names else ""
+        what = f"nothing known says which model this is: `model_type` is missing{others}"
         raise SpecError([Problem(config.name, "", what, f'add `"model_type"`, one of: {known}')])
     where = config.where("model_type")
     if not isinstance(model_type, str):
@@ -141,12 +142,6 @@ def _refuse_unread_keys(reader: Reader, keys: _RecordedKeys) -> None:
         else:
             what = f"key `{printable(key)}` is not known for a {reader.family}, and may change shapes or work"
             reader.complain(key, what, f"remove it if it changes neither; otherwise {_IMPORT_GRAPH}")
-
-
-def _without_type(names: list[str]) -> str:
-    if not names:
-        return "`model_type` is missing"
-    return f"`model_type` is missing, and architectures has {printable(quoted(names[0]))}"
 
 
 _OBJECT, _NUMBER = "an object", "a number above zero"

@@ -61,22 +61,14 @@ def _parse(text: str, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
-        raise _error(place, f"not valid JSON: {_uncapitalised(error.msg)}", _syntax_cure(text, error.pos)) from None
+        is_cut = error.pos >= len(text.rstrip())
+        do = "the file ends too early; fetch it again" if is_cut else "check quotes, commas and brackets"
+        raise _error(place, f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}", do) from None
     except ValueError:
         raise _error(name, "a number has too many digits", "write a number of at most 12 digits") from None
     if not isinstance(data, dict):
         raise _error(name, "the file must hold one JSON object", _ANOTHER_FILE)
     return data, places
-
-
-def _uncapitalised(message: str) -> str:
-    return message[:1].lower() + message[1:]
-
-
-def _syntax_cure(text: str, position: int) -> str:
-    if position >= len(text.rstrip()):
-        return "the file ends too early; fetch it again"
-    return "check quotes, commas and brackets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +120,6 @@ def _note_key(token: re.Match[str], places: dict[str, str], lines: _Lines) -> No
 
 Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9
-_FLAG_CURE = "write `true` or `false`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +153,7 @@ class Reader:
 
     def refuse(self, key: str, needs: str, do: str) -> None:
         """Record that a key has a value of the wrong kind; `needs` describes the right kind."""
-        self.complain(key, f"{needs}, not {_shown(self.config.data[key])}", do)
+        self.complain(key, f"{needs}, not {_value_text(self.config.data[key])}", do)
 
     def check(self) -> None:
         """Raise an error with all recorded problems."""
@@ -180,7 +171,9 @@ class Reader:
         for duplicate in used[1:]:
             first, second = (self.config.data[name] for name in (used[0], duplicate))
             if first != second:
-                what = f"{duplicate} is {_shown(second)}, {used[0]} is {_shown(first)}, and both mean the same"
+                what = (
+                    f"{duplicate} is {_value_text(second)}, {used[0]} is {_value_text(first)}, and both mean the same"
+                )
                 self.complain(duplicate, what, "keep one of the two")
         return used[0] if used else None
 
@@ -214,7 +207,7 @@ class Reader:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
         if not isinstance(value, bool):
-            self.refuse(name, "needs true or false", _FLAG_CURE)
+            self.refuse(name, "needs true or false", "write `true` or `false`")
             return Entry(key, default)
         return Entry(key, value, name)
 
@@ -245,15 +238,15 @@ class Reader:
 
 def _number_problem(value: Any, most: int) -> tuple[str, str] | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        return f"needs a whole number, not {_shown(value)}", "write for example `12`"
+        return f"needs a whole number, not {_value_text(value)}", "write for example `12`"
     if value < 1:
-        return f"{_shown(value)} is too small", "write 1 or more"
+        return f"{_value_text(value)} is too small", "write 1 or more"
     if value > most:
-        return f"{_shown(value)} is too large", f"write {most} or less"
+        return f"{_value_text(value)} is too large", f"write {most} or less"
     return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
         return f"`{'-' if value < 0 else ''}1e{int(math.log10(abs(value)))}`"
     return printable(quoted(value))

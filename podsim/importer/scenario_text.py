@@ -67,11 +67,8 @@ def _section(section: ScenarioSection) -> Iterator[str]:
             yield f"{indent}{parent}:"
         outer = parent
         deeper = indent + ("  " if parent else "")
-        yield _with_comment(f"{deeper}{inner}: {yaml_value(entry.value)}", entry.origin)
-
-
-def _with_comment(line: str, comment: str) -> str:
-    return f"{line.ljust(_COMMENT_COLUMN)} # {comment}" if comment else line
+        line = f"{deeper}{inner}: {yaml_value(entry.value)}"
+        yield f"{line.ljust(_COMMENT_COLUMN)} # {entry.origin}" if entry.origin else line
 
 
 def comment_lines(text: str) -> list[str]:

@@ -197,10 +197,7 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
 
 
 def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:
-    """Return the keys of batch, prompt and output.
-
-    More tokens than learned positions or a window are refused; more than rotary positions add a note.
-    """
+    """Return the keys of batch, prompt and output; too many tokens for a model are refused, or noted if rotary."""
     limit, limiting_key = model.positions.whole, model.positions.origin
     is_limited, unit = model.positions_bind, "positions"
     if model.window is not None and (model.window.whole < limit or not is_limited):

@@ -211,10 +211,8 @@ class Energy:
         for key, (number, dimension) in self.meter.numbers.items():
             stands_on = number.provenance
             if stands_on.range is not None or stands_on.basis not in CERTAIN:
-                ends = (
-                    replace(self, moved={key: end})
-                    for end in stands_on.range or default_bounds(float(number), dimension)
-                )
+                bounds = stands_on.range or default_bounds(float(number), dimension)
+                ends = (replace(self, moved={key: end}) for end in bounds)
                 low_w, high_w = (end.mean_power_w - self.mean_power_w for end in ends)
                 if low_w or high_w:
                     moved.append((key, number, (low_w, high_w)))

@@ -153,16 +153,16 @@ def differing(first: BaseModel, second: BaseModel, path: str = "") -> Iterator[s
 
 
 class Parts:
-    """Cache of the parts of a run, which reuses a part of the first run if no key it read has changed.
+    """Cache of the computed parts of the first run, for runs of scenarios with a few other numbers.
 
-    The first run is that of a watched scenario. A part must be plain data: it may not read the scenario later, and
-    depends only on the other parts that the caller names.
+    The first run is that of a `watched` scenario. A part is reused if no key that it read has changed, and no part that
+    the caller names as its dependency. A part must be plain data, which does not read the scenario later.
     """
 
     def __init__(self) -> None:
         """Start without a first run."""
         self._first: tuple[BaseModel, set[str]] | None = None
-        self._known: dict[str, Any] = {}
+        self._parts: dict[str, Any] = {}
         self._read: dict[str, set[str]] = {}
         self._changed: set[str] = set()
         self.is_first = False
@@ -181,16 +181,16 @@ class Parts:
         """Scenario of the first run, without a record of what is read; None before that run."""
         return self._first and self._first[0]
 
-    def holds(self, name: str, *made_of: str) -> bool:
-        """Return True if the first run's part still holds: no key or part it depends on has changed."""
-        known = not self.is_first and name in self._known
-        return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
+    def holds(self, name: str, *dependencies: str) -> bool:
+        """Return True if a run can reuse a part: no key that the part read and none of its dependencies has changed."""
+        is_computed = not self.is_first and name in self._parts
+        return is_computed and not (self._changed & self._read[name]) and self._changed.isdisjoint(dependencies)
 
-    def reuse(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
-        """Return a part, from the first run if it still holds, or else from `make`."""
-        if self.holds(name, *made_of):
-            found: _Made = self._known[name]
-            return found
+    def reuse(self, name: str, make: Callable[[], _Made], *dependencies: str) -> _Made:
+        """Return a part: that of the first run if it holds, or else the result of `make`."""
+        if self.holds(name, *dependencies):
+            part: _Made = self._parts[name]
+            return part
         if not self.is_first or self._first is None:
             self._changed.add(name)
             return make()
@@ -198,19 +198,19 @@ class Parts:
         before = set(read)
         read.clear()
         try:
-            self._known[name] = made = make()
+            self._parts[name] = part = make()
             self._read[name] = set(read)
         finally:
             read |= before
-        return made
+        return part
 
     def register(self, name: str, value: _Made) -> _Made:
-        """Register a part that every run computes; parts that depend on it still hold if its value is unchanged."""
+        """Register a part that every run computes; parts that depend on it hold if it equals that of the first run."""
         if self.is_first:
-            self._known[name] = value
-        elif name in self._known and self._known[name] == value:
+            self._parts[name] = value
+        elif name in self._parts and self._parts[name] == value:
             self._changed.discard(name)
-            return self._known[name]  # type: ignore[no-any-return]
+            return self._parts[name]  # type: ignore[no-any-return]
         else:
             self._changed.add(name)
         return value
@@ -224,7 +224,7 @@ _EXPECT: Final = "expect"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a key."""
+    """Value of a key, with its text as written."""
 
     value: object  # a quantity in its SI base unit
     text: str  # as it was written

@@ -24,7 +24,7 @@ _PRESENCE_ONLY = ("data", "generation", "forward", "serving")
 
 @dataclass(frozen=True, slots=True)
 class ListedScenario:
-    """Entry of a scenario."""
+    """Shipped scenario in the catalogue."""
 
     name: str
     description: str  # `description` of the file
@@ -35,7 +35,7 @@ class ListedScenario:
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """Entry of a system or a software stack."""
+    """Shipped system or software stack in the catalogue."""
 
     name: str
     description: str  # its full name
@@ -43,7 +43,7 @@ class ListedPart:
 
 @dataclass(frozen=True, slots=True)
 class ListedStudy:
-    """Entry of a study."""
+    """Shipped study in the catalogue."""
 
     name: str  # argument of its command
     command: str  # `sweep`, `plan`, `serve` or `check`
@@ -161,7 +161,7 @@ def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
 
 
 def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the outline of a shipped file and those of its bases, nearest first, as far as they are shipped."""
+    """Yield the outlines of a shipped file and of its shipped bases, nearest first."""
     seen: set[str] = set()
     while name in outlines and name not in seen:
         seen.add(name)

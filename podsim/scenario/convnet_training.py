@@ -129,7 +129,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         return default_bytes if self.reduction_merge_size is None else int(self.reduction_merge_size)
 
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """Return the weight updates of one session call; not rounded if an epoch is divided into equal calls."""
+        """Return the mean number of weight updates of one session call; a fraction if calls divide an epoch evenly."""
         calls = spec.run.calls_per_epoch if spec.run else None
         if self.updates_per_session_call is not None:
             return self.updates_per_session_call
@@ -265,7 +265,7 @@ class EpochRunSpec(TrainingRunSpec):
 
     @property
     def is_converged(self) -> bool:
-        """True if the epochs are those of a logged run, which reached its target; a plain number of epochs may not."""
+        """True if the epochs were logged by a run that reached its target; a plain number may not reach it."""
         return isinstance(self.epochs, LoggedEpochs)
 
     @property

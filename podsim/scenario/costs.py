@@ -48,7 +48,7 @@ class CostSpec(Spec):
 
     @property
     def prices(self) -> dict[str, Price]:
-        """Given prices by key."""
+        """Prices that the scenario gives, by key."""
         given = {key: getattr(self, key) for key in (_RENT, _BUY, _ENERGY)}
         return {key: price for key, price in given.items() if isinstance(price, Price)}
 

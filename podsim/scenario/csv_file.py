@@ -48,7 +48,7 @@ class Row:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file."""
+    """Return the text of a CSV file, or raise a `SpecError`."""
     content = content_of(path, MAX_FILE_BYTES, "name a CSV file", name=f"{path}:1:1", smaller="cut it into parts")
     try:
         return content.decode("utf-8-sig")

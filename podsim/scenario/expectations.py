@@ -36,7 +36,7 @@ class Expectation:
 
 
 def expectation(metric: str, given: float | str) -> Expectation:
-    """Parse expected bounds into the SI base unit.
+    """Return the expected bounds of a metric, in its SI base unit, from their text.
 
     >>> expectation("weight_update_s", "600 ms ± 5 %").low
     0.57

@@ -92,8 +92,8 @@ class IpuLink(HardwareSpec):
         return self.raw_bytes_per_s * self.efficiency
 
 
-class GatewayLink(HardwareSpec):
-    """Link from an IPU to the gateway of its machine, for all traffic except that between IPUs of a link domain."""
+class Link(HardwareSpec):
+    """Link with its bandwidth and latency."""
 
     raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
     """Raw bandwidth in one direction."""
@@ -106,6 +106,10 @@ class GatewayLink(HardwareSpec):
     def bandwidth_bytes_per_s(self) -> float:
         """Data bandwidth of the link in one direction. [B/s]"""
         return self.raw_bytes_per_s * self.efficiency
+
+
+class GatewayLink(Link):
+    """Link from an IPU to the gateway of its machine, for all traffic except that between IPUs of a link domain."""
 
 
 class StreamingMemory(HardwareSpec):
@@ -150,27 +154,15 @@ class GwLink(HardwareSpec):
         return self.port_count * self.raw_bytes_per_s * self.efficiency
 
 
-class HostLink(HardwareSpec):
+class HostLink(Link):
     """A machine's link to its host server."""
-
-    raw_bytes_per_s: Bandwidth = Field(alias="bandwidth_per_direction")
-    """Raw bandwidth in one direction."""
-    efficiency: Efficiency
-    """Share of the bandwidth that remains for data after protocol overhead."""
-    latency_s: Latency
-    """Time before the first byte arrives."""
-
-    @property
-    def bandwidth_bytes_per_s(self) -> float:
-        """Data bandwidth of the link in one direction. [B/s]"""
-        return self.raw_bytes_per_s * self.efficiency
 
 
 _Part = TypeVar("_Part")
 
 
 def present(part: _Part | None) -> _Part:
-    """Return a part without its None type; the caller knows that it is there."""
+    """Return an optional part of the hardware, which the caller knows to be there."""
     assert part is not None
     return part
 

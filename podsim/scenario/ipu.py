@@ -34,7 +34,7 @@ class TileSpec(HardwareSpec):
 
 
 class Fp8Amp(HardwareSpec):
-    """FP8 inputs of the matrix unit: weights of a channel fill the same lines; output channels are as for half."""
+    """Sizes of the matrix unit for FP8 inputs; half inputs have as many output channels and bytes of weights."""
 
     in_channels: _Channels
     """Input channels of one group, FP8."""
@@ -149,7 +149,7 @@ class Ipu(HardwareSpec):
         return self.tile.count * self.tile.memory_bytes
 
     def products_per_cycle(self, dtype: str) -> float:
-        """Return the most multiply-adds per tile and cycle: channels·units/cycles of the matrix unit, or a vector."""
+        """Return the peak multiply-adds per tile and cycle: channels·units/cycles of the matrix unit, or one vector."""
         amp = self.amp
         in_unit = amp.in_channels(dtype) * amp.conv_units(dtype, dtype) / amp.cycles_per_position(dtype)
         # Only the matrix unit computes in FP8.

@@ -48,7 +48,7 @@ class Name(str):
 
     @classmethod
     def within(cls, text: str, folders: Sequence[Path]) -> Name:
-        """Return a name with its folders; a name that has folders keeps them."""
+        """Return a name that is looked up in `folders`, or in its own folders if it has some."""
         name = text if isinstance(text, cls) else cls(text)
         name.folders = name.folders or tuple(folders)
         return name

@@ -154,7 +154,6 @@ _CURE: Final = "give run.samples_to_converge, run.samples, run.tokens or run.epo
 
 
 def _document_notices(document: Document) -> tuple[str, ...]:
-    """Return the notices of a document."""
     return (*document.notices, *([namesake_notice(document.namesakes)] if document.namesakes else ()))
 
 
@@ -220,10 +219,7 @@ def _with_batch_of_updates(document: Document, layers: Sequence[Document], overr
 
 
 def _differences(spec: Scenario, layers: Sequence[Document], writer: int) -> list[tuple[str, object, object]]:
-    """Return key, old and new value where model, data or optimizer differ from those of the first layers.
-
-    `writer` is the index of the last of these layers.
-    """
+    """Return key, old and new value where layers after index `writer` change model, data or optimizer."""
     if not any(section in layer.data for layer in layers[writer + 1 :] for section in _IDENTITY_SECTIONS):
         return []
     after = dict(_identity(spec))
@@ -375,7 +371,7 @@ class LoadedScenario:
 
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
-        """(path, SHA-256) of every file read."""
+        """Path and SHA-256 of every file that was read."""
         return self.document.inputs
 
     @property
@@ -390,7 +386,7 @@ class LoadedScenario:
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """Simulated scenario as plain data, with the names of system and software."""
+        """Simulated scenario as plain data, with names in place of system and software."""
         data = self.spec.model_dump(mode="json", exclude={"system", "software"}, exclude_none=True)
         return {"system": self.spec.system.name, "software": self.spec.software.name} | data
 
@@ -417,7 +413,7 @@ class LoadedScenario:
         return self.spec.model_copy(update={name: getattr(spec, name) for name in (PARALLELISM, "memory")})
 
     def divided(self, spec: Scenario) -> LoadedScenario:
-        """Return the scenario with the chosen layout."""
+        """Return the loaded scenario with `spec`, whose layout a search chose."""
         return replace(self, spec=spec, auto=None)
 
     def require(self, wanted: type[_Wanted], do: str | None = None) -> _Wanted:
@@ -537,7 +533,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
     auto = _auto_layout(document, form)
     spec = validated(form, document if auto is None else undivided(document, _layout_type(form).undivided))
     findings = (
-        spec.findings() if auto is None else (*spec.model_findings(), *spec.findings_beside(), *auto.findings(spec))
+        spec.findings() if auto is None else (*spec.model_findings(), *spec.common_findings(), *auto.findings(spec))
     )
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
@@ -558,7 +554,7 @@ def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -
 def _changes(
     written: Written, variant: str | None, overrides: tuple[str, ...], document: Document
 ) -> tuple[Change, ...]:
-    """Return the keys that differ from the file."""
+    """Return the keys in which variant and overrides differ from the file."""
     file = merged_layers(written, None, ())
 
     def inherited() -> Mapping[str, Any]:
@@ -572,7 +568,6 @@ def _changes(
 
 
 def _layout_type(form: type[Scenario]) -> Any:
-    """Return the type of the section `parallelism`."""
     return form.model_fields[PARALLELISM].annotation
 
 

@@ -23,8 +23,8 @@ def larger_pods(system: System) -> Iterator[tuple[str, System]]:
 def smaller_pods(system: System) -> list[tuple[str, System]]:
     """Return shipped pods of the same chip with fewer IPUs, smallest first, with their names."""
     chip, count = system.machine.ipu.name, system.ipu_count
-    smaller = [each for each in _shipped() if each[1].machine.ipu.name == chip and each[1].ipu_count < count]
-    return sorted(smaller, key=lambda each: (each[1].ipu_count, each[0]))
+    smaller = [(name, pod) for name, pod in _shipped() if pod.machine.ipu.name == chip and pod.ipu_count < count]
+    return sorted(smaller, key=lambda named: (named[1].ipu_count, named[0]))
 
 
 def _shipped() -> list[tuple[str, System]]:

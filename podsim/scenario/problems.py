@@ -13,7 +13,7 @@ from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.software import Software
-from podsim.scenario.wording import known_here, nearest, quoted
+from podsim.scenario.wording import dotted, known_here, nearest, quoted
 
 _AUTO: Final = "auto"
 _NEEDS = {
@@ -92,12 +92,12 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
     if kind == "extra_forbidden":
         owner = _model_at(model, path[:-1])
         if owner is Software and (cure := _NO_LONGER_KEYS.get(str(path[-1]))):
-            return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", cure)
+            return Problem(document.where(path), dotted(path[:-1]), f"`{path[-1]}` is no longer a key", cure)
         known = _keys(owner)
         do = known_here(str(path[-1]), known, meant=_meant_key(path, known, model))
         message = f"unknown key `{path[-1]}`"
-        return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
-    return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
+        return Problem(document.where(path), dotted(path[:-1]), message + _elsewhere(path, model), do)
+    return Problem(document.where(path), dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
 
 
 def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
@@ -129,7 +129,7 @@ def _meant_key(path: KeyPath, known: Sequence[str], model: type[BaseModel]) -> s
         places += [tuple(key.split(".")) for key in PARAMETERS[written]]
     below = [place for place in places if place[: len(path) - 1] == path[:-1]]
     key_paths = list(dict.fromkeys(below or places))
-    return "` or `".join(map(_dotted, key_paths)) if len(key_paths) <= _MOST_PATHS else ""
+    return "` or `".join(map(dotted, key_paths)) if len(key_paths) <= _MOST_PATHS else ""
 
 
 def _key_paths(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -143,16 +143,12 @@ def _key_paths(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterato
             yield from _key_paths(inner, name, (*path, key))
 
 
-def _dotted(path: KeyPath) -> str:
-    return ".".join(map(str, path))
-
-
 def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> Problem:
     owner, key = _model_at(model, path[:-1]), str(path[-1])
     names = keys_of(owner) if owner else {}
     meaning = field_docs(owner).get(names.get(key, ""), "").rstrip(".") if owner else ""
     do = f"add `{key}:` ({meaning})" if meaning else f"add `{key}:`"
-    return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
+    return Problem(document.where(path[:-1]), dotted(path[:-1]), f"key `{key}` is missing", do)
 
 
 def _wrong_value(kind: str, value: Any, context: Any) -> tuple[str, str | None]:

@@ -25,7 +25,7 @@ _LAST_MONTH: Final = 12
 
 
 def date_text(raw: Any) -> Any:
-    """Return a valid date as text; a year may be a number."""
+    """Return a date as text, or raise an error if it is not valid; a year may be a number."""
     if raw is not None:
         last_day(raw)
     return None if raw is None else str(raw)
@@ -273,7 +273,7 @@ def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Field of a section, with its annotations."""
+    """Field of a section with the annotations of its type, such as a `Quantity`."""
 
     key: str  # its key in files
     name: str
@@ -293,34 +293,32 @@ def quantities(model: BaseModel, path: str = "") -> Iterator[tuple[str, Sourced,
 
 @lru_cache(maxsize=256)
 def _declared(model: type[BaseModel]) -> tuple[Declared, ...]:
-    """Return every field of a section."""
     fields = ((key, name, model.model_fields[name]) for key, name in keys_of(model).items())
     return tuple(Declared(key, name, marks_of(field), quantity_of(field)) for key, name, field in fields)
 
 
 def _json_schema(dimension: str) -> dict[str, Any]:
-    """Return the schema of a quantity without or with its source."""
+    """Return the schema of a quantity, which may be written alone or with its source."""
     plain: dict[str, Any] = {"type": "string", "examples": [EXAMPLES[dimension]]}
     units = "|".join(sorted(unit for unit in UNITS[dimension] if unit))
     plain["pattern"] = rf"^\s*[+]?[0-9._eE+-]+\s*({units})\s*$"
     if "" in UNITS[dimension]:
         plain = {"anyOf": [{"type": "number"}, plain]} if units else {"type": "number"}
+    return {"anyOf": [plain, _sourced_schema(plain, ["value", "source", "basis"])]}
+
+
+def _sourced_schema(plain: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """Return the schema of a number with its source, where `plain` is that of the number alone."""
     properties = {
         "value": plain,
         "source": {"type": "string"},
-        "basis": {"enum": list(Basis.__args__)},  # type: ignore[attr-defined]
+        "basis": {"enum": list(get_args(Basis))},
         "level": {"enum": list(LEVELS)},
         "note": {"type": "string"},
         "date": DATE_SCHEMA,
         "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
     }
-    full = {
-        "type": "object",
-        "properties": properties,
-        "required": ["value", "source", "basis"],
-        "additionalProperties": False,
-    }
-    return {"anyOf": [plain, full]}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 SourcedBytes = Annotated[Whole, Quantity("bytes")]
@@ -373,17 +371,7 @@ class Priced:
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
         plain: dict[str, Any] = {"type": "string", "examples": [self.example]}
-        properties = {
-            "value": plain,
-            "source": {"type": "string"},
-            "basis": {"enum": list(get_args(Basis))},
-            "level": {"enum": list(LEVELS)},
-            "note": {"type": "string"},
-            "date": DATE_SCHEMA,
-            "range": {"type": "array", "items": plain, "minItems": 2, "maxItems": 2},
-        }
-        full = {"type": "object", "properties": properties, "required": ["value"], "additionalProperties": False}
-        return {"anyOf": [*({"const": word} for word in self.words), plain, full]}
+        return {"anyOf": [*({"const": word} for word in self.words), plain, _sourced_schema(plain, ["value"])]}
 
     def read(self, raw: Any, provenance: Callable[[Any], Provenance]) -> Price | str:
         """Return the price of `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`, or raise an error."""

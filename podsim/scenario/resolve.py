@@ -34,7 +34,7 @@ _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
 
 
 def _with_kept_choices(base: Document, over: Document) -> Document:
-    """Return `over` with the choices of `base` that stay when it names another pod, and a record of all other keys."""
+    """Return `over`; if it names another pod, with the choices of `base` that stay, and a record of other keys."""
     for path in [path for top in _TOP_KEYS for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
         over = _with_choices(base, over, path)
     return over
@@ -111,7 +111,7 @@ def _settled(document: Document) -> Document:
         if not _is_written(document.data, record.key):
             problems.append(_loss_problem(record))
         elif document.value_at(record.key) is None:
-            document = _without(document, record.key)
+            document = replace(document, data=_pruned(document.data, record.key))
         elif record.kept and document.where(record.key) == record.place:
             kept.append(record)
     if problems:
@@ -127,14 +127,10 @@ def _loss_problem(lost: Replaced) -> Problem:
 
 
 def _kept_choice_notice(kept: Replaced, pod: str, pod_value: Any) -> str:
-    """Return the notice that a choice stays, which differs from the value of the new pod."""
+    """Return the notice that a scenario keeps its own value of a key although the new pod has another."""
     origin = f", as {kept.place} has it" if kept.place else ""
     value, drop = quoted(kept.value), setting(kept.key, None)
     return f"{dotted(kept.key)} stays {value}{origin}; `{pod}` has {quoted(pod_value)} of its own: `{drop}` takes that"
-
-
-def _without(document: Document, path: KeyPath) -> Document:
-    return replace(document, data=_pruned(document.data, path))
 
 
 def _pruned(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
@@ -235,7 +231,10 @@ def resolve(
 
     `within` is the key path of the document in the whole scenario.
     """
-    document = _merged_over_base(document, kind, folders, within, chain)
+    if BASE in document.data:
+        name, place = base_name(document, kind, within), document.where((BASE,))
+        base = load_document(name, kind, folders, place, (*within, BASE), chain)
+        document = merge(base, without(document, BASE))
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
         if isinstance(value, str):
@@ -253,16 +252,6 @@ def resolve(
 
 def _problem(document: Document, key: str, path: KeyPath, message: str, do: str) -> SpecError:
     return SpecError([Problem(document.where((key,)), dotted(path), message, do)])
-
-
-def _merged_over_base(
-    document: Document, kind: str, folders: Sequence[Path], within: KeyPath, chain: tuple[Path, ...]
-) -> Document:
-    if BASE not in document.data:
-        return document
-    name, key = base_name(document, kind, within), (*within, BASE)
-    base = load_document(name, kind, folders, document.where((BASE,)), key, chain)
-    return merge(base, without(document, BASE))
 
 
 def base_name(document: Document, kind: str, within: KeyPath = ()) -> str:
@@ -295,7 +284,7 @@ def with_folders(data: Any, kind: str, folders: Sequence[Path]) -> Any:
 
 
 def merge_recorded(base: Document, over: Document) -> Document:
-    """Return `over` merged over `base`, with a record of keys next to the name of a pod that another name replaces."""
+    """Return `over` merged over `base`; if it names another pod, `replaced` records keys for the old one."""
     return merge(base, _with_kept_choices(base, over))
 
 
@@ -354,7 +343,7 @@ def _replace(document: Document, key: str, part: Document) -> Document:
 
 
 def assigned(text: Any) -> Document:
-    """Return the document for `key.path=value`."""
+    """Return the document that sets one key, from the text of an override, `key.path=value`."""
     place = f"--set {text}" if len(str(text)) <= _LONGEST_PLACE else f"--set {str(text)[:_LONGEST_PLACE]}…"
     key, sign, value = text.partition("=") if isinstance(text, str) else ("", "", "")
     path = tuple(key.strip().split("."))
@@ -528,7 +517,7 @@ def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _value_at(data: Any, path: KeyPath) -> Any:
-    """Return the value at a path: the name of a whole file, the number of a sourced number."""
+    """Return the value at a key path: of a file its name, of a number with its source the number."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     if isinstance(data, Mapping):

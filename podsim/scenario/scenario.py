@@ -24,7 +24,7 @@ _Wanted = TypeVar("_Wanted", bound="Scenario")
 
 
 class Scenario(Spec):
-    """Scenario; an activity adds the sections that it needs, a family of models defines their keys."""
+    """Scenario of any activity; each activity adds sections, whose keys depend on the family of models."""
 
     activity: ClassVar[Activity]
     description: str = ""
@@ -59,10 +59,10 @@ class Scenario(Spec):
         """Yield all contradictions."""
         yield from self.division_findings()
         yield from self.model_findings()
-        yield from self.findings_beside()
+        yield from self.common_findings()
 
-    def findings_beside(self) -> Iterator[Finding]:
-        """Yield invalid expectations and inconsistent prices."""
+    def common_findings(self) -> Iterator[Finding]:
+        """Yield problems of `expect` and `cost`, the sections that all activities have."""
         yield from expectation_findings(self.expect)
         if self.cost is not None:
             yield from self.cost.findings(self.system)

@@ -43,7 +43,7 @@ class MicroBatches:
 def micro_batches_of(
     schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
 ) -> MicroBatches:
-    """Return the allowed numbers of micro-batches in a weight update; if `strict`, grouped ones have a divisor.
+    """Return the allowed numbers of micro-batches in a weight update; grouped schedules need multiples if `strict`.
 
     >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
     (9, 5)

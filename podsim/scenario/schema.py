@@ -17,13 +17,7 @@ from podsim.scenario.resolve import REFERENCES, VARIANTS
 from podsim.scenario.wording import kind_name, known_here
 
 _BASE = {"type": "string", "description": "A file to start from: a name, or a path."}
-_VARIANTS = {
-    "type": "object",
-    "description": "Named differences.",
-    "additionalProperties": {"type": "object"},
-}
-
-
+_VARIANTS = {"type": "object", "description": "Named differences.", "additionalProperties": {"type": "object"}}
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
@@ -81,7 +75,7 @@ def _models(root: type[Spec]) -> Iterator[type[Spec]]:
 
 
 def _describe(part: dict[str, Any], model: type[Spec]) -> None:
-    """Add the description of each property."""
+    """Add the descriptions of its keys to the schema of a section."""
     docs = field_docs(model)
     for key, name in keys_of(model).items():
         part["properties"][key] |= {"description": docs[name]} if name in docs else {}

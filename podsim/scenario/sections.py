@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Replicated(Protocol):
-    """Division into replicas."""
+    """Layout of any activity, with replicas of the model."""
 
     @property
     def ipus_per_replica(self) -> int:
@@ -60,7 +60,7 @@ def shard_findings(model: Any, shards: int) -> Iterator[Finding]:
 
 
 class Narrowing(Protocol):
-    """Number formats, including that of products."""
+    """Number formats of an activity that may compute products in FP8."""
 
     @property
     def activations(self) -> str:

@@ -169,5 +169,5 @@ class Software(HardwareSpec):
 
     @property
     def rings_of_shards(self) -> int:
-        """Rings of sums over the IPUs that share a layer."""
+        """Number of rings of a collective between IPUs that share a layer."""
         return self.shard_rings or self.collective_rings

@@ -116,7 +116,7 @@ class TrainingDataSpec(Spec):
         return 0.0
 
     def loading_overlap(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the share of an epoch that runs while the loader loads the first batch of the next."""
+        """Return the share of an epoch in which the loader already loads the first batch of the next epoch."""
         return 0.0
 
     def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
@@ -213,7 +213,7 @@ class TrainingLayoutSpec(Spec):
         )
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Yield contradictions with model and run."""
+        """Yield problems of the layout with this model and run."""
         # If the user did not choose the schedule, the framework's own rule leads to a warning only.
         rule = self.micro_batches(spec, strict=self.schedule is not None)
         yield from micro_batch_findings(rule, self.stage_count(spec.model), self.accumulation_factor)
@@ -275,7 +275,7 @@ class LearningRateSpec(Spec):
         return self
 
     def factor(self, batch_size: int) -> float:
-        """Return the peak at a batch over the peak at `batch_size`."""
+        """Return the peak rate at a batch size, relative to the peak that the file gives."""
         return 1.0 if self.batch_size is None else batch_size / self.batch_size
 
 
@@ -327,7 +327,7 @@ class TrainingRunSpec(Spec):
 
     @abstractmethod
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Yield contradictions with data and batch."""
+        """Yield problems of the length of the run with this data and batch."""
 
     @property
     def calls_per_epoch(self) -> int | None:

@@ -293,7 +293,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self.tensor_parallel * self.group_count
 
     def head_on_first_ipu(self, model: BuiltModelSpec) -> bool:
-        """Return True if the head is on the first IPU, without `stages`."""
+        """Return True if the head is on the first IPU, in a layout without the key `stages`."""
         return model.shares_embedding if self.head_on is None else self.head_on == "first_ipu"
 
     def stage_count(self, model: BuiltModelSpec) -> int:

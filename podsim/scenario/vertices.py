@@ -23,7 +23,7 @@ from podsim.scenario.quantity import Basis, Count, CountOrZero, Info, Level
 
 
 class PieceCopies(Spec):
-    """[cycles, bytes] of copies on a tile in chunks of 1, 2 and 4 bytes; the software stack has larger chunks."""
+    """[cycles, bytes] of copies on a tile in chunks of 1, 2 and 4 bytes; larger ones are in the software stack."""
 
     one: Pair
     """Chunks of one byte."""
@@ -233,7 +233,7 @@ class ElementwiseVertex(Spec):
 
 
 class Origin(Spec):
-    """Source and basis of single numbers of a file that differ from those of the file."""
+    """Source and basis of numbers of a file, if the file as a whole has others."""
 
     source: str
     """Key of the bibliography."""

@@ -156,7 +156,7 @@ def _chain_rules(spec: Any) -> _Rules:
 
 
 def _placement_rules(spec: Any, parallelism: ParallelismSpec) -> _Rules:
-    """Yield the place of the head if there is one IPU, and an order of neighbours that changes nothing."""
+    """Yield `head_on` if there is one IPU, and `nearest` if it gives the default places."""
     if parallelism.group_count == 1 and not parallelism.is_phased:  # phased execution refuses the key
         yield ("parallelism", "head_on"), "the first IPU, or group of IPUs, is the last"
     ipus = parallelism.ipus_per_replica

@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 1 << 18
 
 
 def read_yaml(path: Path, display: str | None = None) -> Document:
-    """Read a file."""
+    """Return the document of a YAML file, or raise a `SpecError`."""
     name = display or str(path)
     content = content_of(path, MAX_FILE_BYTES, "name a YAML file", name=name, smaller="name a smaller YAML file")
     digest = hashlib.sha256(content).hexdigest()
@@ -56,7 +56,7 @@ def _from_json(written: Mapping[str, Any]) -> Document:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """Parse a text; `name` stands for the file in messages."""
+    """Return the document of a YAML text; `name` stands for the file in messages."""
     from podsim.scenario.yaml_text import parsed  # slow import
 
     return parsed(text, name)

@@ -27,7 +27,7 @@ _SPECIAL_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def parsed(text: str, name: str) -> Document:
-    """Parse a text; `name` stands for the file in messages."""
+    """Return the document of a YAML text; `name` stands for the file in messages."""
     if "\0" in text:
         raise refusal(name, "the file is binary, not text", "name a YAML file")
     node = _compose(text, name)

@@ -131,7 +131,7 @@ class GeneratorSpec(BuiltModelSpec):
     @property
     @abstractmethod
     def shape(self) -> DecoderShape:
-        """Dimensions, for training and for generation."""
+        """Dimensions of the decoder."""
 
     @abstractmethod
     def position_findings(self, token_count: int, key: KeyPath, do: str) -> Iterator[Finding]:
@@ -150,6 +150,12 @@ def _completed(preset: Any, given: Any) -> Any:
     return {**preset, **{key: _completed(preset.get(key), value) for key, value in given.items()}}
 
 
+def published_size(model: BuiltModelSpec, presets: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return the published size whose dimensions the model has, or None."""
+    sizes = (size for size, preset in presets.items() if all(getattr(model, key) == preset[key] for key in preset))
+    return next(sizes, None)
+
+
 def sized(family: str, layer_count: int, hidden_size: int) -> str:
     """Return the title of a transformer without a published name.
 
@@ -165,7 +171,7 @@ def named(kind: str, size: str | None) -> str:
 
 
 def batch_of(data: Any, formats: Formats, size: int, sequence_length: int) -> Batch:
-    """Return the batch of a transformer."""
+    """Return the batch of a transformer as an argument of its builder."""
     return Batch(
         size=size,
         sequence_length=sequence_length,

@@ -14,7 +14,7 @@ from podsim.models.transformer.bert import BertShape, bert
 from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
-from podsim.scenario.families.base import BuiltModelSpec, named, sized
+from podsim.scenario.families.base import BuiltModelSpec, named, published_size, sized
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount
@@ -134,21 +134,15 @@ class BertSpec(BuiltModelSpec):
     """Classes of `task: classes`; two if left out."""
 
     @property
-    def _published(self) -> str | None:
-        """Published size with these four dimensions, or None."""
-        sizes = (size for size, preset in _PRESETS.items() if all(getattr(self, key) == preset[key] for key in preset))
-        return next(sizes, None)
-
-    @property
     def title(self) -> str:
         """Published name, or layers and width."""
-        size = self._published
+        size = published_size(self, _PRESETS)
         return f"BERT-{size.title()}" if size else sized("BERT", self.layer_count, self.hidden_size)
 
     def benchmark_on(self, data: DataSpec) -> str | None:
         """Return `bert` for BERT-Large on sequences of 512 tokens, the second phase of pre-training."""
         trained = self.task == "pretraining" and self.next_sentence and data.sequence_length == _REFERENCE_TOKENS
-        return "bert" if trained and self._published == "large" else None
+        return "bert" if trained and published_size(self, _PRESETS) == "large" else None
 
     @model_validator(mode="before")
     @classmethod

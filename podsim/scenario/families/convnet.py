@@ -65,7 +65,7 @@ class NormSpec(Spec):
         return self
 
     def style(self, *, trained: bool) -> NormStyle:
-        """Return the normalisation for builders; a `trained` network computes no statistics."""
+        """Return the norm as an argument of model builders; a `trained` network computes no statistics."""
         groups = self.groups if self.kind == "group" else 0
         return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
 

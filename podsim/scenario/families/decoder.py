@@ -223,7 +223,7 @@ class DecoderSpec(GeneratorSpec):
 
     @property
     def shape(self) -> DecoderShape:
-        """Dimensions, for training and for generation."""
+        """Dimensions of the decoder."""
         return DecoderShape(
             layer_count=self.layer_count,
             hidden_size=self.hidden_size,

@@ -80,13 +80,13 @@ class MoleculeDataSpec(TrainingDataSpec):
         return layout.batch_size * self.graphs_per_pack * updates_per_call / self._updates_per_epoch(layout)
 
     def loading_overlap(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the share of an epoch that runs while an asynchronous loader loads the first batch of the next."""
+        """Return the share of an epoch in which the loader already loads the first batch of the next epoch."""
         if self.loader != "asynchronous":
             return 0.0
         return min(1.0, (self.loader_buffer - 1) * updates_per_call / self._updates_per_epoch(layout))
 
     def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
-        """Return the starts of epochs by the process that calls, per weight update."""
+        """Return the number of epochs per weight update whose start the calling process waits for."""
         return 1 / self._updates_per_epoch(layout) if self.loader == "synchronous" else 0.0
 
     def _updates_per_epoch(self, layout: TrainingLayoutSpec) -> float:

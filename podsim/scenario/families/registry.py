@@ -39,7 +39,7 @@ _MODULES: Final = {
 
 
 def family(kind: str) -> Family:
-    """Return the family of a kind of model."""
+    """Return the family of models that a `model.kind` belongs to."""
     return family_in(_MODULES[kind])
 
 
@@ -111,7 +111,7 @@ def activity_of(document: Document) -> Activity:
 
 
 def _module_of(document: Document) -> str:
-    """Return the module of the document's kind of model; without a kind that of BERT, which reports the missing key."""
+    """Return the module of the document's family of models, or of BERT's, which reports a missing `model.kind`."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:

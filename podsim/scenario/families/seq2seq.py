@@ -11,7 +11,7 @@ from podsim.models.layers import Formats
 from podsim.models.transformer.seq2seq import Seq2SeqShape, encoder_decoder
 from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
-from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, published_size, sized, with_preset
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, Flag, LayerCount
@@ -83,8 +83,7 @@ class Seq2SeqSpec(BuiltModelSpec):
     def title(self) -> str:
         """Published name, or layers and width."""
         is_symmetric = self.placed_decoder_layers == self.layer_count
-        sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
-        size = next(sizes, None) if is_symmetric else None
+        size = published_size(self, _T5) if is_symmetric else None
         if size is not None:
             return _NAMES[size]
         layers = self.layer_count if is_symmetric else self.placed_layers

@@ -15,7 +15,7 @@ from podsim.models.transformer.embedding import PatchEmbedding
 from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.models.transformer.vision import VisionShape, vision_transformer
 from podsim.scenario.activity import Activity
-from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, sized, with_preset
+from podsim.scenario.families.base import BuiltModelSpec, batch_of, named, published_size, sized, with_preset
 from podsim.scenario.family import Family
 from podsim.scenario.forward import PassSpec
 from podsim.scenario.quantity import Count, CountOrZero, Flag, LayerCount, NumberFormat, Probability
@@ -89,8 +89,7 @@ class VisionSpec(BuiltModelSpec):
     @property
     def title(self) -> str:
         """Published name with the size of a patch, or layers and width."""
-        sizes = (size for size, preset in _VIT.items() if all(getattr(self, key) == preset[key] for key in preset))
-        size = next(sizes, None)
+        size = published_size(self, _VIT)
         if size is None:
             return sized("ViT", self.layer_count, self.hidden_size)
         return f"ViT-{size.title()}" + ("" if self.patch_size == _PATCH else f"/{self.patch_size}")
