@@ -30,11 +30,12 @@ from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
+from podsim.result.training_times import TrainingOutcome
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.limits import convergence_condition, underflow_notes
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
-from podsim.runs.training import TrainingOutcome, train
+from podsim.runs.training import train
 from podsim.runs.warnings import spared_work, warnings_of
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.quantity import quantities
