@@ -93,6 +93,8 @@ RINGS = Memo(4096)
 """Longest routes and fullest links of rings, by links and members."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
+STRUCTURES = Memo(4)
+"""Structures of programs, whose durations are computed again for other numbers, by layout."""
 DRAWS = Memo(64)
 """Sampled numbers of samples to convergence."""
 ASKED = Memo(32)
@@ -129,6 +131,6 @@ def file_content(key: Hashable, read: Callable[[], _Value]) -> _Value:
 
 def forget() -> None:
     """Drop all that this process remembers, so that the next run makes everything again."""
-    runs = TIMETABLES, DRAWS, ASKED, SOURCES, _FILES
+    runs = TIMETABLES, STRUCTURES, DRAWS, ASKED, SOURCES, _FILES
     for each in (DOCUMENTS, VALUES, HARDWARE, PLANS, SPLITS, CHIPS, COSTS, WORKLOADS, BARE, ROUTES, RINGS, *runs):
         each.forget()

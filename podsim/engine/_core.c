@@ -74,8 +74,9 @@ typedef struct {
 
 typedef struct { i64 time; int32_t lane; } Wake;
 
-/* Lanes that began a repetition at one instant, with as many to go, one after the other. */
-typedef struct { i64 time, left, count; } Together;
+/* Lanes that began a repetition at one instant, with as many to go, one after the other. met: one of them has met others
+ * in it; mixed: before the last of them began. */
+typedef struct { i64 time, left, count; int met, mixed; } Together;
 
 typedef struct {
     Program *p;
@@ -539,7 +540,9 @@ static int meets(Engine *e, int32_t lane, i64 barrier) {
         e->p->where[lane] = barrier;
         return 1;
     }
+    if (l->begin == e->now) e->begun.met = 1;
     for (int32_t at = e->meet_first[barrier]; at >= 0; at = e->lanes[at].next_waiting) {
+        if (e->lanes[at].begin == e->now) e->begun.met = 1;
         e->lanes[at].parked = 0;
         e->ready[e->ready_count++] = at;
     }
@@ -626,15 +629,18 @@ static void leap(Engine *e, i64 left) {
 
 /* All lanes that do not wait began a repetition together, and now begin the next one together: so they will the others,
  * since nothing is under way and nothing depends on the time. What some have begun at this instant has taken no time as
- * yet. As many began both, and none of the first can have ended, so they are the same. */
+ * yet, and none has met another that was in an earlier repetition. As many began both, and none of the first can have
+ * ended, so they are the same. */
 static void together(Engine *e, i64 left) {
     if (e->begun.time != e->now || e->begun.left != left) {
         e->before = e->begun;
         e->begun.time = e->now;
         e->begun.left = left;
-        e->begun.count = 0;
+        e->begun.count = e->begun.met = e->begun.mixed = 0;
     }
-    if (++e->begun.count == e->before.count && left > 1 && e->before.left == left + 1) leap(e, left);
+    e->begun.mixed |= e->begun.met;
+    if (++e->begun.count == e->before.count && left > 1 && e->before.left == left + 1 && !e->begun.mixed && !e->before.mixed)
+        leap(e, left);
 }
 
 static void begin_round(Engine *e, int32_t lane) {

@@ -277,9 +277,9 @@ class Structure:
                 rows[slot] = self._first[number.place] = number.recorded
             setattr(self._flat, name, array("q", rows))
 
-    def changed(self, values: Sequence[int]) -> list[int]:
-        """Return the places on the tape of the durations that differ from those at first."""
-        return [place for place, value in self._first.items() if values[place] != value]
+    def differs(self, values: Sequence[int], others: Sequence[int]) -> bool:
+        """Return True if a duration differs between two sets of numbers of the tape."""
+        return any(values[place] != others[place] for place in self._first)
 
     def run(self, values: Sequence[int]) -> Trace | None:
         """Run the program in C with other numbers of its tape; None without the engine, or beyond its range."""
@@ -290,9 +290,10 @@ class Structure:
             setattr(flat, name, getattr(flat, name)[:])
         try:
             with no_search():
-                for place in self.changed(values):
-                    for name, slots in self._slots[place].items():
-                        rows, value = getattr(flat, name), values[place]
+                for place, first in self._first.items():
+                    value = values[place]
+                    for name, slots in self._slots[place].items() if value != first else ():
+                        rows = getattr(flat, name)
                         for slot in slots:
                             rows[slot] = value
                 run = _Execution(self._program, flat, explicit=False)

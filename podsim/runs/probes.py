@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from podsim import memo
 from podsim.engine import Chunks, Trace, execute
 from podsim.engine.compiled import Structure, TooLargeError, is_available
 from podsim.garbage import no_search
@@ -23,21 +24,32 @@ class _Traces:
 
     first: tuple[Program, Trace] | None = None
     chunks: Chunks | None = None
-    priced: tuple[PricedProgram, Structure] | None = None
+    # with the numbers of the first program
+    recorded: tuple[PricedProgram, Structure, Sequence[int]] | None = None
 
     def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
         """Keep the structure of a plan's program, so that programs of similar plans need not be compiled."""
+
+        def made() -> tuple[PricedProgram, Structure]:
+            priced = PricedProgram(plan, compiled)
+            return priced, Structure(priced.program)
+
+        layout = plan.layout, plan.precision, plan.optimizer
+        key = (compiled, plan.workload.name, plan.system.name, plan.software.name, *layout)
         # A formula from a file of a user may use functions that numbers of a tape do not have.
         with suppress(TooLargeError, OverflowError, TypeError, AttributeError), no_search():
-            priced = PricedProgram(plan, compiled)
-            self.priced = priced, Structure(priced.program)
+            priced, structure = memo.STRUCTURES.get(key, made)
+            if (values := priced.values(plan)) is None:  # another shape than the first with this key
+                priced, structure = made()
+                values = priced.values(plan)
+            self.recorded = None if values is None else (priced, structure, values)
 
     def trace_of_plan(self, plan: Plan, compiled: Callable[[Plan], Program]) -> Trace:
         """Return the trace of the program of a plan."""
-        if self.priced is not None and self.first is not None:
-            priced, structure = self.priced
+        if self.recorded is not None and self.first is not None:
+            priced, structure, first = self.recorded
             if (values := priced.values(plan)) is not None:
-                if not structure.changed(values):
+                if not structure.differs(values, first):
                     return self.first[1]
                 if (trace := structure.run(values)) is not None:
                     return trace

@@ -53,7 +53,13 @@ cycles_by_kind = attrgetter(*_KINDS)
 
 def total(accounts: Iterable[Account]) -> Account:
     """Return the sum of accounts."""
-    result = Account()
-    for account in accounts:
-        result += account
-    return result
+    matmul = vector = reduction = exchange = rearrange = superstep = all_reduce = 0.0
+    for each in accounts:
+        matmul += each.matmul
+        vector += each.vector
+        reduction += each.reduction
+        exchange += each.exchange
+        rearrange += each.rearrange
+        superstep += each.superstep
+        all_reduce += each.all_reduce
+    return Account(matmul, vector, reduction, exchange, rearrange, superstep, all_reduce)

@@ -82,6 +82,7 @@ class CostModel:
     _sequences: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _plans: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _values: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
+    _accounts: Memo = field(default_factory=lambda: Memo(_MOST), repr=False)
     _splits: CostModel | None = field(default=None, repr=False)
 
     @cached_property
@@ -187,7 +188,8 @@ class CostModel:
             case Pool():
                 return OpCost(op, self._pool(op))
             case Elementwise():
-                return OpCost(op, self._elementwise(op))
+                shared = op.function, op.element_count, op.dtype, op.row_length, op.even
+                return OpCost(op, self._accounts.get(shared, lambda: self._elementwise(op)))
             case Reduce():
                 return OpCost(op, self._reduce(op))
             case Rearrange():

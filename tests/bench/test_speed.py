@@ -194,3 +194,18 @@ def test_the_explicit_run_is_not_fast_by_doing_less(plan128: Plan, explicit_run:
     ipus = layout.replication_factor * layout.ipus_per_replica
     assert ipus == 128
     assert explicit_run[1].event_count >= ipus * (layout.accumulation_factor + 2 * stages - 2)
+
+
+def test_the_time_of_an_explicit_run_grows_with_the_ipus() -> None:
+    """Four times the IPUs, each with as much to do before the last collectives, take at most five times as long."""
+    times, events = [], []
+    for ipus in (1024, 4096):
+        size = (f"system.machine_count={ipus // 4}", f"system.host_count={ipus // 16}")
+        plan = plan_of(POD64, *size, f"parallelism.replication_factor={ipus // 8}")
+
+        def run(plan: Plan = plan) -> None:
+            events.append(execute(compile_program(plan, explicit=True), explicit=True).event_count)
+
+        times.append(best_s(run, 3))
+    assert sorted(set(events)) == [1_157_184, 8_167_680]
+    assert times[1] <= 5 * times[0] * 1.5  # of which a half is noise of the machine

@@ -187,6 +187,29 @@ def test_waiting_lanes_change_no_repetition_of_others(program: Program) -> None:
 
 
 @needs_compiled
+def test_a_host_in_step_with_those_that_it_answers_is_not_skipped() -> None:
+    """Three repetitions of 0 and 1 ps after a call each, with one call to follow: 3 ps.
+
+    When the host begins its second last repetition, the lanes are within their second last, with that call behind them.
+    """
+    ask, answer, main = Barrier("ask", "host"), Barrier("answer", "host"), Barrier("main", "wait")
+
+    def phase(count: int, *times: int) -> Phase:
+        calls = (ask, answer) if count > 1 else ()
+        steps = {f"lane{n}": (*calls, Work("work", (("compute", time),)), main) for n, time in enumerate(times)}
+        return Phase("phase", count, steps, "end")
+
+    last = Phase("last", 1, dict.fromkeys(("lane0", "lane1"), (ask, answer)), "end")
+    lanes = Group("main", ("lane0", "lane1"), (phase(1, 0, 0), phase(3, 0, 1), last))
+    loop = Phase("loop", 4, {"host": (ask, answer)}, "end")
+    program = Program((lanes, Group("host", ("host",), (loop,), accounted=False)))
+    trace = run_compiled(program, explicit=True)
+    assert trace is not None
+    assert trace.makespan_ps == 3
+    assert list(found(trace)) == list(found(execute(program, engine="simpy")))
+
+
+@needs_compiled
 def test_repetitions_are_skipped_while_a_host_waits() -> None:
     """10^12 repetitions of two lanes of 3 ps each, and a call of 5 ps; nobody could run them one by one.
 

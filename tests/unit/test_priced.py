@@ -41,7 +41,8 @@ def with_costs(plan: Plan, factor: float) -> Plan:
 def test_other_numbers(scenario: str) -> None:
     plan = plan_of(scenario)
     priced = PricedProgram(plan, compile_program)
-    structure = Structure(priced.program)
+    structure, first = Structure(priced.program), priced.values(plan)
+    assert first is not None
     changed = (
         *(with_system(plan, key, factor) for key in (CLOCK, LATENCY) for factor in (0.9, 1.1)),
         with_costs(plan, 1.25),
@@ -50,7 +51,7 @@ def test_other_numbers(scenario: str) -> None:
     for other in (plan, *changed):
         values = priced.values(other)
         assert values is not None
-        assert bool(structure.changed(values)) is (other is not plan)
+        assert structure.differs(values, first) is (other is not plan)
         found, expected = structure.run(values), execute(compile_program(other), explicit=False)
         assert found == expected
         makespans.add(expected.makespan_ps)
