@@ -35,7 +35,7 @@ from podsim.scenario.activity import Activity
 from podsim.scenario.assumptions import assumptions, numbers, with_number
 from podsim.validation.compare import validate
 from podsim.validation.comparison import RowComparison, evidence, level_of, origin_of
-from podsim.validation.coverage import constant_sigma, left_out_runs, share_of
+from podsim.validation.coverage import LeftOutRun, constant_sigma, left_out_runs, share_of
 from podsim.validation.reference_data import CALIBRATION
 
 TARGET = Path(__file__).resolve().parent.parent / FILE
@@ -193,14 +193,30 @@ def _fitted(points: Iterable[Point], known: Constants, names: Sequence[str]) -> 
 def derived(runs: Sequence[Compared]) -> Residuals:
     """Return an error model of runs, its parameters chosen by the score of predicting left-out origins."""
     first = Residuals(tuple(runs), SimilarityWeights(1.0, 1.0, 1.0, 1.0), _STEP)
-    given = product(_HALVES, _HALVES, _HALVES, _SPREADS)
-    found = min((replace(first, alike=SimilarityWeights(*each)) for each in given), key=_score)
-    found = min((replace(found, step=each) for each in _STEPS), key=_score)
-    return replace(found, change=_change(runs))
+    # Variances are linear in the squares of `spread` and `step`, so one pass over the runs serves all of their values.
+    none = replace(first.alike, spread=0.0)
+    steps = [each.sigma**2 - each.run.known_variance for each in left_out_runs(replace(first, alike=none, step=1.0))]
+
+    def score(variances: Sequence[float], spread: float, step: float) -> float:
+        return share_of(
+            "",
+            [
+                LeftOutRun(run, math.sqrt(spread**2 * variance + step**2 * count + run.known_variance), ())
+                for run, variance, count in zip(runs, variances, steps, strict=True)
+            ],
+        ).score
+
+    given = [SimilarityWeights(*each, spread=1.0) for each in product(_HALVES, _HALVES, _HALVES)]
+    scatter = {weights: _scatter_of(first, weights) for weights in given}
+    weights, spread = min(product(given, _SPREADS), key=lambda each: score(scatter[each[0]], each[1], _STEP))
+    step = min(_STEPS, key=lambda each: score(scatter[weights], spread, each))
+    return replace(first, alike=replace(weights, spread=spread), step=step, change=_change(runs))
 
 
-def _score(table: Residuals) -> float:
-    return share_of("", left_out_runs(table)).score
+def _scatter_of(table: Residuals, weights: SimilarityWeights) -> list[float]:
+    """Return the variance of each left-out run for `spread` = 1, without new features and known variance."""
+    found = left_out_runs(replace(table, alike=weights, step=0.0))
+    return [each.sigma**2 - each.run.known_variance for each in found]
 
 
 def _change(runs: Sequence[Compared]) -> float:
