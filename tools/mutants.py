@@ -94,7 +94,10 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield every possible mutant of a file: signs, conditions, numbers, truth values."""
     source = path.read_text(encoding="utf-8")
     lines, tree = source.split("\n"), ast.parse(source)
+    without_effect = set(_without_effect(tree))
     for node in ast.walk(tree):
+        if node in without_effect:
+            continue
         pairs: list[tuple[ast.AST, ast.AST, ast.AST]] = []
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
@@ -110,6 +113,17 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.lineno == node.end_lineno:
             other = str(not node.value) if isinstance(node.value, bool) else f"{node.value + 1!r}"
             yield Mutant(path, node.lineno, *_columns(lines, node), other)
+
+
+def _without_effect(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield nodes that change no result: options of dataclasses, `strict` of `zip`, imports for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from (inner for each in node.decorator_list for inner in ast.walk(each))
+        elif isinstance(node, ast.keyword) and node.arg == "strict":
+            yield from ast.walk(node.value)
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield node
 
 
 def _columns(lines: list[str], node: ast.expr) -> tuple[int, int]:
