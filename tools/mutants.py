@@ -156,7 +156,7 @@ def sample_mutants(package: Path, rooms: Sequence[str], count: int, seed: int) -
     return random.Random(seed).sample(places, min(count, len(places)))
 
 
-def tests_for(path: Path, copy: Path) -> list[str]:
+def relevant_tests(path: Path, copy: Path) -> list[str]:
     """Return test files by how often they name a module or what it defines; files that run most of the package last."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.ClassDef)
@@ -184,7 +184,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Tests:
+class Runner:
     """Runs tests in a copy of the repository, those that need CI excepted."""
 
     copy: Path
@@ -230,7 +230,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 class Trial:
     """Mutants are put into a copy of the repository, one at a time."""
 
-    tests: Tests
+    runner: Runner
     broken: set[str] = field(default_factory=set)
     """Tests, and files of tests, that fail without a mutant as well."""
     sound: set[str] = field(default_factory=set)
@@ -244,7 +244,7 @@ class Trial:
                     break
                 _write(mutant.path, mutant.applied())
                 try:
-                    outcome = self.tests.run(_WHOLE if name == _ALL else [name], sorted(self.broken))
+                    outcome = self.runner.run(_WHOLE if name == _ALL else [name], sorted(self.broken))
                 finally:
                     _write(mutant.path, original)
                 if outcome.passed:
@@ -257,7 +257,7 @@ class Trial:
     def _is_sound(self, name: str) -> bool:
         """Return True if a test, or a file of tests, passes without a mutant."""
         if name not in self.sound | self.broken:
-            passed = self.tests.run(_WHOLE if name == _ALL else [name]).passed
+            passed = self.runner.run(_WHOLE if name == _ALL else [name]).passed
             (self.sound if passed else self.broken).add(name)
         return name in self.sound
 
@@ -301,12 +301,12 @@ def main() -> int:
     if asked.list:
         print(*(f"{number} {mutant}" for number, mutant in mutants), sep="\n")
         return 0
-    trial, alive, tried = Trial(Tests(copy, asked.limit)), 0, 0
+    trial, alive, tried = Trial(Runner(copy, asked.limit)), 0, 0
     for number, mutant in mutants:
         if asked.only and number not in asked.only:
             continue
         began = time.monotonic()
-        names = tests_for(mutant.path, copy)
+        names = relevant_tests(mutant.path, copy)
         test = trial.detected_by(mutant, [*names, _ALL] if asked.thorough else names)
         tried, alive = tried + 1, alive + (not test)
         outcome = f"detected by {test}" if test else "SURVIVES"
