@@ -1,10 +1,15 @@
 """Mutation testing: which defects, put into the code one at a time, does no test detect?
 
-    python tools/mutants.py show report study cli ui result --seed 20261123
+    python tools/mutants.py
 
-draws 40 places by a seed, changes each in a copy of the tree, and runs the test files that name its module or what it
-defines until one fails. Survivors are printed with their lines. Choose the seed before the work to be judged, and
-commit it. `--list` only prints the places.
+samples 40 places of the package with the hash of the last commit as seed, changes one after the other in a clone of
+that commit, and runs the test files that name its module or what it defines, the most relevant first, until a test
+fails that passes without the change. Survivors are printed with their lines. Names of packages sample from these alone,
+and `--seed` repeats a sample on a later commit. `--list` only prints the places; `--only 3 7` tries some of them.
+
+A file of tests may take `--limit` CPU seconds with a mutant, and six times as long by the clock; a mutant that takes
+more is detected if the file takes less without it. `--thorough` tries survivors against all tests, for about 10 CPU
+minutes each.
 """
 
 from __future__ import annotations
@@ -14,16 +19,18 @@ import ast
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_COPIED = ("podsim", "tests", "tools", "hardware_specs", "scenarios", "studies", "reference_data", "docs", "notebooks")
 _OTHERS: dict[type[ast.AST], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -45,7 +52,19 @@ _OTHERS: dict[type[ast.AST], str] = {
     ast.Or: "and",
 }
 _SIGNS = re.compile(r"<=|>=|==|!=|<|>|\bis\s+not\b|\bis\b|\bnot\s+in\b|\bin\b|//|\+|-|\*|/|%|\band\b|\bor\b")
-_LIMIT_S = 600
+_LIMIT_S = 240
+_PATIENCE = 6
+"""Seconds by the clock for each CPU second that tests may take."""
+_MOST_BYTES = 6 << 30
+"""Address space of a process of tests, so that a mutant without an end does not fill the machine."""
+_MOST_FILES = 8
+_PASSED, _NO_TESTS = 0, 5  # exit codes of pytest
+_ALWAYS = ("tests/golden/test_golden.py", "tests/unit/test_command_line.py")
+"""Files that run most of the package, for mutants that all others leave alive."""
+_WHOLE, _ALL = ("tests", "podsim"), "all tests"
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - .*)?$", re.MULTILINE)
+_MOST_FAILURES = 20
+"""Tests that fail without a mutant as well before a file is given up."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +79,7 @@ class Mutant:
 
     def __str__(self) -> str:
         before = self.path.read_text(encoding="utf-8").split("\n")[self.line - 1]
-        place = f"{self.path.relative_to(ROOT)}:{self.line}"
+        place = f"{self.path.as_posix().rpartition('/podsim/')[2]}:{self.line}"
         return f"{place}: `{before[self.start : self.end]}` -> `{self.text}`: {before.strip()}"
 
     def applied(self) -> str:
@@ -75,7 +94,10 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield every possible mutant of a file: signs, conditions, numbers, truth values."""
     source = path.read_text(encoding="utf-8")
     lines, tree = source.split("\n"), ast.parse(source)
+    without_effect = set(_without_effect(tree))
     for node in ast.walk(tree):
+        if node in without_effect:
+            continue
         pairs: list[tuple[ast.AST, ast.AST, ast.AST]] = []
         if isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
@@ -91,6 +113,17 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.lineno == node.end_lineno:
             other = str(not node.value) if isinstance(node.value, bool) else f"{node.value + 1!r}"
             yield Mutant(path, node.lineno, *_columns(lines, node), other)
+
+
+def _without_effect(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield nodes that change no result: options of dataclasses, `strict` of `zip`, imports for types alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from (inner for each in node.decorator_list for inner in ast.walk(each))
+        elif isinstance(node, ast.keyword) and node.arg == "strict":
+            yield from ast.walk(node.value)
+        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield node
 
 
 def _columns(lines: list[str], node: ast.expr) -> tuple[int, int]:
@@ -116,83 +149,172 @@ def _around(path: Path, lines: list[str], node: ast.expr, form: str) -> Iterator
         yield Mutant(path, node.lineno, start, end, form.format(lines[node.lineno - 1][start:end]))
 
 
-def sample_mutants(rooms: list[str], count: int, seed: int) -> list[Mutant]:
-    """Sample `count` mutants of packages with equal probability."""
-    files = sorted(path for room in rooms for path in (ROOT / "podsim" / room).rglob("*.py"))
-    return random.Random(seed).sample([mutant for path in files for mutant in mutants_of(path)], count)
+def sample_mutants(package: Path, rooms: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """Sample `count` mutants of some packages, or of all, with equal probability."""
+    files = sorted(path for room in rooms or [""] for path in (package / room).rglob("*.py"))
+    places = [mutant for path in files for mutant in mutants_of(path)]
+    return random.Random(seed).sample(places, min(count, len(places)))
 
 
-def tests_for(path: Path) -> list[str]:
-    """Test files by how often they name a module or what it defines; the golden files last."""
+def relevant_tests(path: Path, copy: Path) -> list[str]:
+    """Return test files by how often they name a module or what it defines; files that run most of the package last."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.ClassDef)
     names = [node.name for node in tree.body if isinstance(node, kinds) and len(node.name) > 3]
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    module = ".".join(path.relative_to(copy).with_suffix("").parts).removesuffix(".__init__")
     package = module.rpartition(".")[0]
     said = map(re.escape, [module, f"{package} import {path.stem}", *names])
     words = re.compile(rf"\b({'|'.join(said)})\b")
     counts = {
-        str(test.relative_to(ROOT)): len(words.findall(test.read_text(encoding="utf-8")))
-        for test in (ROOT / "tests").rglob("test_*.py")
+        test.relative_to(copy).as_posix(): len(words.findall(test.read_text(encoding="utf-8")))
+        for test in (copy / "tests").rglob("test_*.py")
+        if "bench" not in test.parts
     }
-    ordered = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
-    return [*ordered[:8], *(name for name in ("tests/unit/test_command_line.py",) if name not in ordered[:8])]
+    ordered = sorted((name for name in counts if counts[name]), key=lambda name: (-counts[name], name))
+    doctests = [path.relative_to(copy).as_posix()] if ">>>" in path.read_text(encoding="utf-8") else []
+    return list(dict.fromkeys([*doctests, *ordered[:_MOST_FILES], *_ALWAYS]))
 
 
-def passes(tests: list[str], copy: Path) -> bool:
-    """Return True if all tests of these files pass in a copy of the tree; a timeout counts as a failure."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {"PYTHONPATH": str(copy), "PODSIM_CACHE": str(copy / ".cache")}
-    try:
-        ended = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return ended.returncode == 0
+@dataclass(frozen=True)
+class Outcome:
+    """What became of some tests."""
+
+    passed: bool
+    failed: str = ""  # name of the first test that failed, unless none is to blame: no end, or a crash
 
 
-@cache
-def _passes_alone(test: str, copy: Path) -> bool:
-    """Return True if a test file passes without a mutant; the result is cached."""
-    return passes([test], copy)
+@dataclass(frozen=True)
+class Runner:
+    """Runs tests in a copy of the repository, those that need CI excepted."""
+
+    copy: Path
+    limit_s: int
+
+    def run(self, names: Sequence[str], without: Sequence[str] = ()) -> Outcome:
+        """Return whether tests pass; the first that fails ends the run."""
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-m", "not ci", "-p", "no:cacheprovider"]
+        command += [*names, *(f"--deselect={each}" for each in without)]
+        environment = {key: value for key, value in os.environ.items() if key not in ("CI", "COLUMNS")}
+        environment |= {"PYTHONPATH": str(self.copy), "COLUMNS": "1000", "PYTHONHASHSEED": "0"}
+        limit_s = self.limit_s * (10 if names is _WHOLE else 1)
+        process = subprocess.Popen(
+            command, cwd=self.copy, env=environment, start_new_session=True, preexec_fn=lambda: _bound(limit_s),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        try:
+            output, _ = process.communicate(timeout=limit_s * _PATIENCE)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            return Outcome(passed=False)
+        _kill(process)
+        if process.returncode in (_PASSED, _NO_TESTS):
+            return Outcome(passed=True)
+        found = _FAILED.search(output)
+        return Outcome(passed=False, failed=found[1] if found else "")
 
 
-def survives(mutant: Mutant, copy: Path) -> bool:
-    """Return True if no test that passes without a mutant fails with it; the file is restored afterwards."""
-    target = copy / mutant.path.relative_to(ROOT)
-    tests = [test for test in tests_for(mutant.path) if _passes_alone(test, copy)]
-    target.write_text(mutant.applied(), encoding="utf-8")
-    try:
-        return passes(tests, copy)
-    finally:
-        target.write_text(mutant.path.read_text(encoding="utf-8"), encoding="utf-8")
+def _bound(limit_s: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 10))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def main() -> None:
-    """Draw, try, tell."""
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End the processes that tests started and left behind."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@dataclass
+class Trial:
+    """Mutants are put into a copy of the repository, one at a time."""
+
+    runner: Runner
+    broken: set[str] = field(default_factory=set)
+    """Tests, and files of tests, that fail without a mutant as well."""
+    sound: set[str] = field(default_factory=set)
+
+    def detected_by(self, mutant: Mutant, names: Sequence[str]) -> str:
+        """Return the test that fails because of a mutant, or nothing if it survives these files."""
+        original = mutant.path.read_text(encoding="utf-8")
+        for name in names:
+            for _ in range(_MOST_FAILURES):
+                if name in self.broken:
+                    break
+                _write(mutant.path, mutant.applied())
+                try:
+                    outcome = self.runner.run(_WHOLE if name == _ALL else [name], sorted(self.broken))
+                finally:
+                    _write(mutant.path, original)
+                if outcome.passed:
+                    break
+                culprit = outcome.failed or name
+                if self._is_sound(culprit):
+                    return culprit
+        return ""
+
+    def _is_sound(self, name: str) -> bool:
+        """Return True if a test, or a file of tests, passes without a mutant."""
+        if name not in self.sound | self.broken:
+            passed = self.runner.run(_WHOLE if name == _ALL else [name]).passed
+            (self.sound if passed else self.broken).add(name)
+        return name in self.sound
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a module, and forget its byte code: Python tells versions apart by size and whole seconds."""
+    path.write_text(text, encoding="utf-8")
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def clone(copy: Path) -> str:
+    """Clone the last commit, with the compiled engine, and return its hash."""
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.parent.mkdir(exist_ok=True)
+    subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
+    for engine in (ROOT / "podsim" / "engine").glob("_core.*.so"):
+        shutil.copy(engine, copy / engine.relative_to(ROOT))
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=copy, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def main() -> int:
+    """Sample, try, report; the exit code is 1 if more survive than `--most` allows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rooms", nargs="+", help="packages of podsim, such as `study`")
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("rooms", nargs="*", help="packages of podsim, such as `study`; all by default")
+    parser.add_argument("--seed", help="hexadecimal; by default the hash of the commit")
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of the mutants to try")
+    parser.add_argument("--limit", type=int, default=_LIMIT_S, help="CPU seconds for a file of tests")
+    parser.add_argument("--most", type=int, default=3, help="survivors that are allowed")
+    parser.add_argument("--thorough", action="store_true", help="try survivors against all tests")
     parser.add_argument("--list", action="store_true", help="print the places alone")
     asked = parser.parse_args()
-    mutants = sample_mutants(asked.rooms, asked.count, asked.seed)
-    if asked.list:
-        print(*mutants, sep="\n")
-        return
     copy = ROOT / "build" / "mutants"
-    shutil.rmtree(copy, ignore_errors=True)
-    for name in _COPIED:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ROOT.iterdir():
-        if file.is_file():
-            shutil.copy(file, copy)
-    alive = 0
-    for number, mutant in enumerate(mutants, 1):
-        if survives(mutant, copy):
-            alive += 1
-            print(f"{number} of {len(mutants)} survives: {mutant}", flush=True)
-    print(f"{alive} of {len(mutants)} survive")
+    commit = clone(copy)
+    seed = asked.seed or commit
+    print(f"commit {commit}, seed {seed}", flush=True)
+    mutants = list(enumerate(sample_mutants(copy / "podsim", asked.rooms, asked.count, int(seed, 16)), 1))
+    if asked.list:
+        print(*(f"{number} {mutant}" for number, mutant in mutants), sep="\n")
+        return 0
+    trial, alive, tried = Trial(Runner(copy, asked.limit)), 0, 0
+    for number, mutant in mutants:
+        if asked.only and number not in asked.only:
+            continue
+        began = time.monotonic()
+        names = relevant_tests(mutant.path, copy)
+        test = trial.detected_by(mutant, [*names, _ALL] if asked.thorough else names)
+        tried, alive = tried + 1, alive + (not test)
+        outcome = f"detected by {test}" if test else "SURVIVES"
+        print(f"{number} {outcome}, {time.monotonic() - began:.0f} s: {mutant}", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{alive} of {tried} survive; {(used.ru_utime + used.ru_stime) / 60:.0f} CPU minutes")
+    return int(alive > asked.most)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from podsim.scenario import part_schema
@@ -68,6 +69,8 @@ _TOPICS = {
 }
 """Pages of the mappings that have one; the others stand with the activities that have them."""
 
+_schema = cache(part_schema)
+
 
 @dataclass
 class _Part:
@@ -105,7 +108,7 @@ def _parts() -> list[_Part]:
     """Return every mapping below the keys of a scenario; equal mappings of several kinds are merged."""
     found: dict[tuple[str, ...], _Part] = {}
     for kind in _KINDS:
-        schema = part_schema(kind)
+        schema = _schema(kind)
         for path, mapping in _below(schema, schema["$defs"], ""):
             rows = rows_of(mapping, schema["$defs"])
             new = _Part(path, family_of(mapping), mapping.get("description", ""), rows)
@@ -159,7 +162,7 @@ def _activity(activity: str, parts: list[_Part]) -> Iterator[str]:
     kinds = [kind for kind, (each, _) in _KINDS.items() if each == activity]
     rows: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
-        schema = part_schema(kind)
+        schema = _schema(kind)
         for row in rows_of(schema, schema["$defs"]):
             rows.setdefault((row.key, row.text()), []).append(kind)
     shown: dict[str, list[str]] = {}

@@ -262,3 +262,58 @@ def test_workflows_pin_their_actions_by_hash() -> None:
 def test_the_newest_python_is_no_older_than_this_one(dev: Any) -> None:
     version = subprocess.check_output([dev.pythons()[-1], "-c", "import sys; print(*sys.version_info[:2])"])
     assert tuple(map(int, version.split())) >= sys.version_info[:2]
+
+
+# Commands that run side by side
+
+COMMAND = """import sys, time
+if sys.argv[1] == "slow":
+    time.sleep(0.5)
+print("said by", *sys.argv[1:])
+sys.exit(sys.argv[1].startswith("bad"))
+"""
+
+
+def side_by_side(dev: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, *lanes: tuple[Any, ...]) -> None:
+    monkeypatch.setattr(dev, "ROOT", folder)
+    (folder / "dev").write_text(COMMAND, encoding="utf-8")
+    dev.side_by_side(*lanes)
+
+
+def test_what_fails_side_by_side_is_named_and_stops_nothing(
+    dev: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        side_by_side(dev, tmp_path, monkeypatch, (("slow", "-x"),), (("bad", "y"), ("good",)))
+    assert end.value.code == 1
+    out, err = capfd.readouterr()
+    lines = [re.sub(r" after \d+ s", "", line) for line in out.splitlines()]
+    assert lines == [
+        *("dev: `./dev bad y` failed", "said by bad y"),
+        *("dev: `./dev good` passed", "said by good"),
+        *("dev: `./dev slow -x` passed", "said by slow -x"),
+    ]
+    assert err == "dev: `./dev bad y` failed\n"
+
+
+def test_all_that_failed_is_named_the_first_first(
+    dev: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        side_by_side(dev, tmp_path, monkeypatch, (("bad",), ("good",), ("bad_too",)))
+    assert capfd.readouterr().err == "dev: `./dev bad` failed, and so did bad_too\n"
+
+
+def test_nothing_is_said_of_failures_if_all_pass(
+    dev: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    side_by_side(dev, tmp_path, monkeypatch, (("good",),), (("slow",),))
+    assert capfd.readouterr().err == ""
+
+
+def test_all_that_ci_runs_is_a_command(dev: Any) -> None:
+    for command, *_ in (dev.TESTS, *dev.CHECKS, *dev.ENVIRONMENTS):
+        assert command in dev.jobs([])
+    pages = (ROOT / "tests" / "contract" / "test_docs.py").read_text(encoding="utf-8")
+    assert f"def {dev.PAGE.partition('::')[2].partition('[')[0]}(" in pages
+    assert all((ROOT / page).is_file() for page in dev.STRANGER)

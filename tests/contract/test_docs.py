@@ -225,7 +225,19 @@ class Reader:
         assert line is None, f"not printed, or not here: {line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=in_root)
+SEARCHES = {
+    *("docs/guides/automatic-parallelism.md", "docs/guides/generate-text.md", "docs/guides/plan.md"),
+    *("docs/guides/plan-jobs-and-searches.md", "docs/guides/questions.md", "docs/guides/train-transformers.md"),
+    "docs/studies/pods.md",
+}
+"""Pages whose searches and plans take 20 to 90 CPU seconds each."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(each, marks=pytest.mark.ci if in_root(each) in SEARCHES else ()) for each in PAGES],
+    ids=in_root,
+)
 def test_a_page_works_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -21,10 +21,15 @@ SMALL = {
     "experts": decoder(FOUR, 16, size={**MOE, "layer_count": 3}),
     "t5": t5(FOUR, 8),
 }
-LARGE = (
-    *("llama2_7b_phased_pod64", "llama2_70b_phased_pod64", "gpt3_175b_pod256", "mixtral_8x7b_phased_pod64"),
-    *("bert_v1.1_pod64_closed", "resnet50_v1.1_pod64"),
-)
+# Number of layouts: one of GPT-3 that fits takes 80 to draw, 0.15 s each.
+LARGE = {
+    "llama2_7b_phased_pod64": 5,
+    "llama2_70b_phased_pod64": 3,
+    "gpt3_175b_pod256": 2,
+    "mixtral_8x7b_phased_pod64": 2,
+    "bert_v1.1_pod64_closed": 5,
+    "resnet50_v1.1_pod64": 3,
+}
 
 
 def is_as_fast_as_random_ones(auto: LoadedScenario, drawn: int, seed: int) -> None:
@@ -47,9 +52,12 @@ def test_small_models_on_four_ipus(case: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*(pytest.param(name, marks=pytest.mark.ci) for name in LARGE), "vit_base_pod16"])
-def test_shipped_models(name: str) -> None:
-    is_as_fast_as_random_ones(load_scenario(name, overrides=["parallelism=auto"]), 5, seed=7)
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [*(pytest.param(*each, marks=pytest.mark.ci) for each in LARGE.items()), ("vit_base_pod16", 5)],
+)
+def test_shipped_models(name: str, drawn: int) -> None:
+    is_as_fast_as_random_ones(load_scenario(name, overrides=["parallelism=auto"]), drawn, seed=7)
 
 
 def test_the_layout_of_the_file_is_a_candidate() -> None:

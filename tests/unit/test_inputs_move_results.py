@@ -219,7 +219,7 @@ _OPS: dict[str, tuple[Op | Kernel, ...]] = {
     "update": _UPDATES,
     "compare_swap": (TopK(name="nearest", shape=(600, 28), dtype="fp32", candidates=600),),
     "seed": (Elementwise(name="d", shape=(10**5,), function="dropout"),),
-    "call": (*_OTHERS, *_CONVS, *_ROWS, *_PLANNED, *_LOOPS),
+    "call": (*_LOOPS, *_ROWS, *_PLANNED, *_OTHERS, *_CONVS),
 }
 
 

@@ -83,7 +83,7 @@ def test_caches_hold_plain_numbers_only() -> None:
     plan = plan_of(SCENARIOS[0])
     before = execute(compile_program(plan), explicit=False)
     memo.ROUTES.forget()
-    memo.HALVINGS.forget()
+    memo.RINGS.forget()
     PricedProgram(plan, compile_program)
-    assert len(memo.ROUTES) == len(memo.HALVINGS) == 0
+    assert len(memo.ROUTES) == len(memo.RINGS) == 0
     assert execute(compile_program(plan), explicit=False) == before

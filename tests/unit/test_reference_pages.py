@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from podsim.scenario import part_schema
@@ -11,7 +12,7 @@ from podsim.scenario.families.registry import forms
 from tools.key_tables import rows_of
 from tools.scenario_pages import scenario_pages
 
-PAGES = scenario_pages()
+pages = cache(scenario_pages)
 KINDS = {"training": "scenario_training.md", "forward": "scenario_forward.md", "generation": "scenario_generation.md"}
 
 
@@ -25,7 +26,7 @@ def keys(schema: dict[str, Any], definitions: dict[str, Any], path: str = "") ->
 
 def tables() -> Iterator[tuple[str, str, str]]:
     """Page, path of the mapping that the heading names, and key of each row."""
-    for page, text in PAGES.items():
+    for page, text in pages().items():
         for heading, section in re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", text, re.MULTILINE):
             path = re.match(r"`([\w.]+)`", heading)
             for key in re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE):
@@ -43,12 +44,12 @@ def test_every_key_of_every_kind_of_scenario_is_on_a_page() -> None:
 
 
 def test_no_table_is_printed_twice() -> None:
-    found = [section for text in PAGES.values() for section in text.split("\n## ")[1:]]
+    found = [section for text in pages().values() for section in text.split("\n## ")[1:]]
     bodies = [section.partition("| key |")[2] for section in found]
     assert len(set(bodies)) == len(bodies)
 
 
 def test_a_row_that_some_scenarios_have_says_which() -> None:
-    text = PAGES["scenario_forward.md"]
+    text = pages()["scenario_forward.md"]
     (row,) = re.findall(r"^\| `forward` \|.+$", text, re.MULTILINE)
     assert row.endswith("For forward passes of transformers. |")

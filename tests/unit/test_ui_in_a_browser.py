@@ -10,19 +10,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from tests.unit.page_examples import chromium
 
-pytest.importorskip("nicegui", reason="the planner page needs NiceGUI")
 pytest.importorskip("vl_convert", reason="reports need vl-convert-python")
 webdriver = pytest.importorskip("selenium.webdriver", reason="a browser is driven by selenium")
 PATHS = chromium()
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.ci,
+    # Only the server needs it, in a process of its own: its import takes two seconds.
+    pytest.mark.skipif(find_spec("nicegui") is None, reason="the planner page needs NiceGUI"),
     # Where CI is set a browser that is missing is a failure: nobody would see that these tests were skipped.
     pytest.mark.skipif(PATHS is None and not os.environ.get("CI"), reason="chromium or chromedriver is not installed"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

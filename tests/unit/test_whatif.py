@@ -150,6 +150,7 @@ def test_together_is_the_geometric_mean_and_leaves_out_what_one_cannot_do() -> N
         ["links", "+50.0 %", "-50.0 %", "-13.4 %"],
         ["memory", "–", "+10.0 %", "–"],
     ]
+    assert table in list(report.short())
     assert report.verdict[0] == "together, division kept: clock brings most, +10.0 %"
 
 
