@@ -52,7 +52,8 @@ class RingLayout:
             system.machine.rail_link_count,
             system.machine.ipu.multi_ipu_sync_s,
         )
-        own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
+        is_shipped = isinstance(system.topology, str)  # others say themselves what bandwidth a connection has
+        own = link.bandwidth_bytes_per_s if link and is_shipped and ring_count <= (links or 0) else None
         return cls(routes, members, ring_count, own, sync_s + longest_s)
 
     @classmethod

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from podsim.errors import Problem, SpecError
+from podsim.extend import loaded_files
 from podsim.lazy import LazySequence
 from podsim.options import Overrides
 from podsim.scenario.activity import Activity
@@ -370,7 +371,7 @@ class LoadedScenario:
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
         """(path, SHA-256) of every file read."""
-        return self.document.inputs
+        return (*self.document.inputs, *loaded_files())
 
     @property
     def shipped_name(self) -> str | None:

@@ -26,6 +26,7 @@ FOUNDATION = {
     "git",
     "escaped",
     "options",
+    "extend",
     "user_file",
     "packages",
     "format",
