@@ -105,7 +105,7 @@ def extension_paths() -> tuple[Path, ...]:
 
 
 def forget_extensions() -> None:
-    """Drop all registered functions, so that results are those of podsim alone."""
+    """Drop all registered functions and loaded files; later runs use podsim's own functions."""
     for registry in (operation_cost, topology, scheduler):
         registry.forget()
     _loaded.clear()

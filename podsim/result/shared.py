@@ -173,6 +173,6 @@ def shared(
 
 
 def _extensions() -> Iterator[str]:
-    """Yield a warning for each file of functions that replace those of podsim."""
+    """Yield a warning for each loaded file of extensions."""
     for path, _ in loaded_files():
         yield f"functions of {path} take part; no published run was compared with them"
