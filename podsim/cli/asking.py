@@ -99,7 +99,11 @@ class _Registered(TyperCommand):
         """Return the options and the callback of the made command, and the help without making it."""
         if name == "help":
             return self._lazy.summary
-        return getattr(self._lazy.parser_command, name) if name in ("params", "callback") else super().__getattribute__(name)
+        return (
+            getattr(self._lazy.parser_command, name)
+            if name in ("params", "callback")
+            else super().__getattribute__(name)
+        )
 
 
 def _without_options() -> None:

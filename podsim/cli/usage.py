@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import typer
@@ -18,6 +20,8 @@ Abort: type[Exception] = typer.Abort
 _UNPARSED = {"integer": "needs a whole number", "number": "needs a number"}
 """What the parser says of a text that is no number, by the kind of number."""
 _QUOTED = re.compile(r"'([^']*)'")
+_SET = "--set"
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\[\]-]*=")
 
 
 class Commands(TyperGroup):
@@ -43,10 +47,26 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
+def one_change_each(words: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a command line, with `--set` before each of several changes that follow one `--set`.
+
+    >>> list(one_change_each(["run", "--set", "a=1", "b.c=2", "x.yaml"]))
+    ['run', '--set', 'a=1', '--set', 'b.c=2', 'x.yaml']
+    """
+    last = before_last = ""
+    follows = False
+    for word in words:
+        follows = (follows or before_last == _SET or last.startswith(f"{_SET}=")) and bool(_ASSIGNMENT.match(word))
+        if follows:
+            yield _SET
+        yield word
+        before_last, last = last, word
+
+
 def parsed(app: typer.Typer, name: str) -> object:
     """Let a command line parse its arguments and do as they say; its exit code where that goes wrong."""
     try:
-        return app(prog_name=name, standalone_mode=False)
+        return app(args=list(one_change_each(sys.argv[1:])), prog_name=name, standalone_mode=False)
     except Abort:
         return INTERRUPTED
     except UsageError as error:

@@ -1,7 +1,8 @@
-"""Workloads with FP8 products: operands are cast and scaled by their largest element; the rest stays in FP16.
+"""Workloads with FP8 products: operands are cast and scaled; the rest stays in FP16.
 
-Results are stored in groups of 16 channels and FP8 operands in groups of 32, so operands change their layout. The
-backward pass casts its operands again. Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin]
+Results are stored in groups of 16 channels and FP8 operands in groups of 32, so operands change their layout. Training
+computes a scale from the largest element of a tensor; forward passes have constant scales. The backward pass casts its
+operands again. Source: [micikevicius2022] [noune2022] for scales and products; [poplibs_poplin]
 for the formats of the matrix unit; [popart_fp8] for scales in casts and products.
 """
 
@@ -15,8 +16,9 @@ from typing import TypeGuard
 from podsim.models.block import Block, Parameter, Workload
 from podsim.models.op import Conv, Elementwise, MatMul, Op, Reduce
 
-# Passes over a scale: a range check, a branch, for a cast a negation, and the conversion to tensor metadata.
-# Source: [popart_fp8].
+# Passes over a scale that is computed: a range check, a branch, for a cast a negation, and the conversion to tensor
+# metadata. Forward passes have constant scales, whose metadata are assumed to be made before the first batch.
+# Source: [popart_fp8] for the passes.
 _CAST_SCALE_PASSES, _PRODUCT_SCALE_PASSES = 4, 3
 
 
@@ -52,7 +54,6 @@ def _unpacked(block: Block) -> Block:
             source, elements = op.inputs[1], op.operand_elements[1]
             read.add(source)
             name = f"{block.name}/{source[1:]}/fp16"
-            ops += _scale(name, _CAST_SCALE_PASSES)
             ops.append(Elementwise(name=name, shape=(elements,), dtype="fp16", inputs=(source,), function="cast"))
             op = replace(op, inputs=(op.inputs[0], name, *op.inputs[2:]))
         ops.append(op)
@@ -98,7 +99,7 @@ class _Casts:
     weights: Collection[str]  # names by which products read the block's parameters
     stored: Collection[str]  # weights that are stored in FP8
     attention: bool = False  # True if products of two activations read FP8 as well
-    scales: bool = False  # True if a tensor's largest element is computed before its cast
+    scales: bool = False  # True if scales are computed from the largest elements; otherwise they are constants
     read: Mapping[str, str] = field(default_factory=dict)  # original names of tensors, by their names in the pass
     _known: dict[str, str] = field(default_factory=dict)
 
@@ -116,9 +117,14 @@ class _Casts:
                     yield from self._cast(op, place)
                     source = self._known[self._tensor(source)]
                 names.append(source)
-            yield from _scale(op.name, _PRODUCT_SCALE_PASSES)
+            if self.scales:
+                yield from _scale(op.name, _PRODUCT_SCALE_PASSES)
+            # A cast keeps the groups of channels of its source, which are half as large as those of the product.
             narrow = replace(op, operands="fp8", inputs=(*names, *op.inputs[2:]))
-            yield replace(narrow, left_arranged=False) if isinstance(narrow, MatMul) else narrow
+            if isinstance(narrow, MatMul):
+                yield replace(narrow, left_arranged=False)
+            else:
+                yield replace(narrow, regrouped=True)
 
     def _tensor(self, source: str) -> str:
         return self.read.get(source, source)
@@ -133,8 +139,8 @@ class _Casts:
         shape = (math.prod(op.shape[:-1]), op.inner) if isinstance(op, MatMul) and not place else (elements,)
         if self.scales:
             yield Reduce(name=f"{name}/largest", shape=(1,), dtype="fp16", inputs=(source,), input_count=elements)
+            yield from _scale(f"{name}/fp8", _CAST_SCALE_PASSES)
         self._known[tensor] = f"{name}/fp8"
-        yield from _scale(f"{name}/fp8", _CAST_SCALE_PASSES)
         yield Elementwise(name=f"{name}/fp8", shape=shape, dtype="fp8", inputs=(source,), function="cast")
 
 

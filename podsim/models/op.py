@@ -210,6 +210,7 @@ class Conv(Product):
     kernel: tuple[int, ...]  # spatial size of the filter
     stride: tuple[int, ...]  # input positions from one output position to the next
     direction: Direction = "forward"
+    regrouped: bool = False  # True if the first operand has smaller groups of channels than the plan
 
     @property
     def operand_elements(self) -> tuple[int, int]:

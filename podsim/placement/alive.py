@@ -196,6 +196,8 @@ def _copied(op: Op) -> dict[str, int]:
         for place, arranged in enumerate((op.left_arranged, op.right_arranged)):
             if not arranged:
                 copied[op.inputs[place]] = copied.get(op.inputs[place], 0) + _operand_bytes(op, place)
+    elif isinstance(op, Conv) and op.regrouped:
+        copied[op.inputs[0]] = _operand_bytes(op, 0)
     return copied
 
 

@@ -31,7 +31,16 @@ from podsim.placement.layout import (
     smaller_temporaries,
     weights_streamed,
 )
-from podsim.placement.memory import IpuMemory, Tenant, code, kv_cache, reserve, temporaries_of_step, weights
+from podsim.placement.memory import (
+    IpuMemory,
+    Tenant,
+    code,
+    fit_verdict,
+    kv_cache,
+    reserve,
+    temporaries_of_step,
+    weights,
+)
 from podsim.placement.plan import Plan, cost_model, plan_stages
 from podsim.scenario import GenerationScenario
 from podsim.scenario.hardware import System
@@ -135,7 +144,7 @@ def plan_generation(asked: Generation, model: CostModel | None = None, *, advise
     """Cost both kinds of step and check that the model fits; with `advise` the error says what would help."""
     costs = model or generation_cost_model(asked)
     steps = draft_steps(asked, costs)
-    if asked.fit == "refuse" and not all(ipu.fits for ipu in steps.memory):
+    if asked.fit == "refuse" and fit_verdict(steps.memory) == "does not fit":
 
         def memory_of(changed: Generation) -> tuple[IpuMemory, ...]:
             is_same = changed.layout.io_tiles == asked.layout.io_tiles

@@ -14,6 +14,7 @@ from podsim.placement.cuts import Cuts
 from podsim.placement.schedule import PipelineSchedule
 from podsim.scenario import transformer_training
 from podsim.scenario.hardware import System
+from podsim.scenario.quantity import Whole
 from podsim.scenario.schedules import ScheduleName
 from podsim.scenario.software import Software
 
@@ -69,6 +70,7 @@ class Layout:
     # True if I/O tiles work while others compute; otherwise transfers and computation alternate
     overlapped_io: bool = True
     numbers_converted: bool = False  # True if the process converts each number of a result before it calls again
+    synthetic: bool = False  # True if forward passes exchange neither inputs nor results with the host
     wide_weight_loads: bool = False  # True if the matrix unit loads weights from interleaved memory
     prefetch_depth: int = 1  # micro-batches that each replica's prefetch buffer holds
     available_memory_proportion: tuple[float, ...]  # share of tile memory for temporaries of an operation, per IPU
@@ -206,9 +208,15 @@ class PlanInput:
         return self.workload_of(self.layout.micro_batch_size, *shards)
 
     @property
-    def code_bytes_per_tile(self) -> int:
+    def code_bytes_per_tile(self) -> Whole:
         """Size of the program on each tile. [B]"""
         return self.software.code_bytes_per_tile if self.optimizer else self.software.inference_code_bytes_per_tile
+
+    @property
+    def least_code_bytes_per_tile(self) -> float:
+        """Lower end of the range of the program's size on each tile; the size itself without a range. [B]"""
+        known = self.code_bytes_per_tile
+        return min(known, *known.provenance.range or (known,))
 
     def laid_out(self, **fields: Any) -> PlanInput:
         """Return the job with some fields of its layout replaced."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from podsim.models import Block, Workload
 from podsim.models.block import Parameter
@@ -26,6 +27,7 @@ class Tenant:
     name: str
     byte_count: int  # size on one IPU [B]
     storage: str = "in_processor_memory"  # `in_processor_memory` or `streaming_memory`
+    uncertain_bytes: int = 0  # part of the size that may not be needed, by the range of its source [B]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,30 @@ class IpuMemory:
             self.used_bytes() <= self.capacity_bytes
             and self.used_bytes("streaming_memory") <= self.streaming_capacity_bytes
         )
+
+    @property
+    def uncertain_bytes(self) -> int:
+        """Total size that the tenants may not need. [B]"""
+        return sum(tenant.uncertain_bytes for tenant in self.tenants)
+
+    @property
+    def may_fit(self) -> bool:
+        """True if both storages have room for the least that their tenants may need."""
+        return (
+            self.used_bytes() - self.uncertain_bytes <= self.capacity_bytes
+            and self.used_bytes("streaming_memory") <= self.streaming_capacity_bytes
+        )
+
+
+FitVerdict = Literal["fits", "cannot tell", "does not fit"]
+"""Answer to whether a replica fits its memories."""
+
+
+def fit_verdict(memory: Collection[IpuMemory]) -> FitVerdict:
+    """Return if a replica fits; the answer is not known where it depends on an uncertain size."""
+    if all(ipu.fits for ipu in memory):
+        return "fits"
+    return "cannot tell" if all(ipu.may_fit for ipu in memory) else "does not fit"
 
 
 def memory_plan(job: PlanInput, costs: Sequence[StageCost], ipu: Ipu) -> tuple[IpuMemory, ...]:
@@ -198,4 +224,5 @@ def reserve(job: PlanInput, ipu: Ipu) -> Iterator[Tenant]:
 
 def code(job: PlanInput, ipu: Ipu) -> Tenant:
     """Return the program on all tiles."""
-    return Tenant("code", job.code_bytes_per_tile * ipu.tile.count)
+    uncertain = job.code_bytes_per_tile - job.least_code_bytes_per_tile
+    return Tenant("code", job.code_bytes_per_tile * ipu.tile.count, uncertain_bytes=round(uncertain * ipu.tile.count))

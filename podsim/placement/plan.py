@@ -12,7 +12,7 @@ from podsim.models import Workload
 from podsim.placement.cuts import Cuts, cuts_at, stages_of
 from podsim.placement.fit import does_not_fit, missing_method, with_missing_method
 from podsim.placement.layout import Layout, Optimizer, PlanInput, Precision
-from podsim.placement.memory import IpuMemory, memory_plan
+from podsim.placement.memory import IpuMemory, fit_verdict, memory_plan
 from podsim.placement.phases import PhaseCost, phase_costs, phased_memory
 from podsim.placement.rings import RingLayout, halves
 from podsim.placement.stage_cost import StageCost, UpdateCost, block_cost, stage_costs, update_costs
@@ -83,7 +83,7 @@ def make_plan(job: PlanInput, model: CostModel | None = None, *, advise: bool = 
     """Cost every stage and check that a replica fits; with `advise` the error says what would help."""
     model = model or cost_model(job)
     plan = _draft(job, model)
-    if job.fit == "refuse" and not all(ipu.fits for ipu in plan.memory):
+    if job.fit == "refuse" and fit_verdict(plan.memory) == "does not fit":
 
         def memory_of(layout: Layout) -> tuple[IpuMemory, ...]:
             changed = replace(job, layout=layout)
@@ -132,7 +132,7 @@ def _draft(job: PlanInput, model: CostModel) -> Plan:
             "memory",
             tuple(cost.stage for cost in plan.stages),
             *(capacities, job.layout, job.precision, optimizer),
-            *(job.code_bytes_per_tile, job.software.sharding_threshold),
+            *(job.code_bytes_per_tile, job.least_code_bytes_per_tile, job.software.sharding_threshold),
         ),
         lambda: memory_plan(job, plan.stages, ipu),
     )

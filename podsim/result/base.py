@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -40,14 +39,14 @@ from podsim.report.chart import Sheet
 from podsim.report.report import Part, Report, Section, Tile, Topic, headline_table, with_range
 from podsim.result.division import division_blocks
 from podsim.result.evidence import Envelope
-from podsim.result.influence import measured_ranges, range_text, verdict_of
+from podsim.result.influence import blind_ranges_note, measured_ranges, range_text, verdict_of
 from podsim.result.power import Cost, Energy, Meter, WorkDone, cost_of
 from podsim.result.rows import Reference
 from podsim.result.shared import Simulated
 from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, uncertainty_table
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
-from podsim.show.answers import Answered
+from podsim.show.answers import JsonAnswer
 from podsim.show.frames import frame_of, unit_of_figure
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def _spent(path: str, told: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Result(Answered):
+class Result(JsonAnswer):
     """Common part of all results.
 
     Attributes:
@@ -275,7 +274,9 @@ class Result(Answered):
             notes=[*self.notes, *(f"{key.key} changes nothing: {key.reason}" for key in self.without_effect)],
             tiles=headline,
             sections=[
-                Section("Headline", [headline_table(headline, *measured)], short=True, paged=False),
+                Section(
+                    "Headline", [headline_table(headline, *measured, *blind_ranges_note(self))], short=True, paged=False
+                ),
                 *self._sections(),
                 Section(_INPUTS, LazySequence(lambda: inputs_blocks(self.assumptions)), Topic.INPUTS, short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
@@ -400,10 +401,6 @@ class Result(Answered):
         }
         left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {}, ())}
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
-
-    def to_json(self) -> str:
-        """Return the result as JSON text; equal results give equal bytes."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def tornado_sheet(result: Result) -> Sheet:

@@ -481,11 +481,9 @@ def cost_schnet_block(
 
 def hardware(given: Any, kind: str) -> Any:
     """Return a chip, pod or software stack; a name is looked up, an object returned unchanged."""
-    from podsim.scenario import load_hardware, load_ipu
+    from podsim.scenario.load import hardware_named
 
-    if not isinstance(given, str):
-        return given
-    return load_ipu(given) if kind == "ipu" else load_hardware(given, kind)[0]
+    return hardware_named(given, kind) if isinstance(given, str) else given
 
 
 def whole_numbers(given: str | int | Sequence[int], between: str) -> tuple[int, ...]:

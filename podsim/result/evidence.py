@@ -4,13 +4,13 @@
 over measured time. Constants are fitted without the rows of the run's origin (an MLPerf round, a vendor's table, a
 paper).
 
-The model error of another run is the weighted mean of absolute log errors. Similar runs have larger weights. The factor
-`spread` turns this mean into the standard deviation whose 80 % interval has the least interval score [gneiting2007]. A
-feature that no run has is treated as the least favourable feature of the runs, and adds a step, which is chosen by the
-score too.
+The model error of another run is the weighted mean of absolute log errors, as a standard deviation of normal errors.
+Runs of another activity have a smaller weight, chosen by the interval score [gneiting2007]. The factor is not chosen:
+these rows were known when the model was written, and by their score alone ranges of new runs would be too narrow. Each
+feature that no run has adds a step, from the scores of these rows and of blind predictions.
 
-    sigma = spread * (sum of w * |error|) / (sum of w), sigma^2 += step^2 * (new features + log2(size / largest))
-    w = stack * activity * model / rows of the configuration, each factor 1 if the run is equal in it
+    sigma = sqrt(pi / 2) * (sum of w * |error|) / (sum of w), sigma^2 += step^2 * (new features + log2(size / largest))
+    w = (1 for a run of the same activity, otherwise `other_activity`) / rows of the configuration
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import product
+from functools import lru_cache
 from typing import Any, Final
 
 from podsim.draws import Z
 from podsim.format import format_count
+from podsim.result.reference_data import rows
 from podsim.result.usage import one_copy, replicas_in_use
 from podsim.scenario import data_file
 from podsim.scenario.activity import Activity
@@ -35,6 +35,8 @@ from podsim.scenario.scenario import Scenario
 FILE: Final = "reference_data/residuals.json"
 _MISSED: Final = 10
 """Weight of the miss relative to the width in the interval score of an 80 % interval: 2 / (1 - 0.8)."""
+SPREAD: Final = math.sqrt(math.pi / 2)
+"""Ratio of the standard deviation to the mean absolute error of a normal distribution."""
 _ALIKE: Final = 1e-4
 """Relative difference below which numbers are equal: the file has five digits."""
 WORDS: Final = {
@@ -71,16 +73,6 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class SimilarityWeights:
-    """Weights of validated runs that differ from a run, relative to the weight of an equal one."""
-
-    stack: float  # weight of a run with another framework
-    activity: float  # weight of a run of another activity
-    model: float  # weight of a run of another family or with other sizes
-    spread: float  # ratio of standard deviation to mean absolute error
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """Validated runs that are similar to a run."""
 
@@ -113,7 +105,6 @@ class Envelope:
         return {"inside": self.inside, "outside": list(self.outside)}
 
 
-_Model = tuple[str, tuple[tuple[str, float], ...]]
 _Ends = tuple[str, float, str, float]
 
 
@@ -126,7 +117,7 @@ class Residuals:
     """
 
     runs: tuple[Compared, ...]
-    alike: SimilarityWeights  # weights of runs that differ
+    other_activity: float = 1.0  # weight of a run of another activity, relative to one of the same
     step: float = 0.0  # standard deviation added by each new feature, and by each doubling beyond the range of all runs
     kernels: Mapping[str, float] = field(default_factory=dict)  # standard deviations of microbenchmarks
     change: float = 0.0  # relative standard deviation of the logarithm of a change
@@ -136,50 +127,27 @@ class Residuals:
     def evidence_for(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> Evidence:
         """Return the evidence for a run with categorical features `names` and numerical features `sizes`."""
         new = tuple(self._new_features(names, sizes))
-        variance = self.scatter(names, sizes) ** 2 + self.step**2 * sum(steps for steps, _ in new)
+        variance = self.scatter(names["activity"]) ** 2 + self.step**2 * sum(steps for steps, _ in new)
         return Evidence(math.sqrt(variance), tuple(words for _, words in new))
 
     def kernel_sigma(self, name: str) -> float:
         """Return the standard deviation of a microbenchmark; without measurements, the largest plus a step."""
         return self.kernels.get(name) or math.hypot(max(self.kernels.values()), self.step)
 
-    def scatter(self, names: Mapping[str, str], sizes: Mapping[str, float]) -> float:
-        """Return the standard deviation of log errors of similar runs; arguments as in `evidence_for`.
+    def scatter(self, activity: str) -> float:
+        """Return the standard deviation of log errors of an activity; the largest of all if no run has it."""
+        known = {run.names["activity"] for run in self.runs}
+        return max(self._scatter(each) for each in {activity} & known or known)
 
-        An activity, stack, family or size that no run has is treated as the least favourable one of the runs.
-        """
-        same = self._same_activity(names)
-        activities, stacks = ({run.names[name] for run in same} for name in ("activity", "stack"))
-        of_kind = [run for run in same if run.names["family"] == names["family"]]
-        near = list(same)  # for a known family, the runs with the numbers nearest to the values outside the range
-        if of_kind:
-            near = []
-            for name, _, ends in _beyond_range(sizes, of_kind):
-                nearest = min(ends, key=lambda end: abs(math.log(sizes[name] / end)))
-                near += [run for run in of_kind if run.sizes.get(name) == nearest]
-        models = {_model_key(names["family"], sizes)} | {_model_key(run.names["family"], run.sizes) for run in near}
-        return max(self._mean(*like) for like in product(activities, {names["stack"]} & stacks or stacks, models))
-
-    def _mean(self, activity: str, stack: str, model: _Model) -> float:
-        """Return the weighted mean absolute error as a standard deviation."""
-        errors = weights = 0.0
-        for weight, error, other_activity, other_stack, other_model in self._rows:
-            weight *= 1.0 if other_activity == activity else self.alike.activity
-            weight *= 1.0 if other_stack == stack else self.alike.stack
-            weight *= 1.0 if other_model == model else self.alike.model
-            errors += weight * error
-            weights += weight
-        return self.alike.spread * errors / weights
-
-    @cached_property
-    def _rows(self) -> list[tuple[float, float, str, str, _Model]]:
-        """Share in its configuration, size of the error, activity, stack and model of each run."""
+    def _scatter(self, activity: str) -> float:
         rows = Counter((run.origin, run.configuration) for run in self.runs)
-        of_each = ((1 / rows[run.origin, run.configuration], run, run.names) for run in self.runs)
-        return [
-            (share, abs(run.error), names["activity"], names["stack"], _model_key(names["family"], run.sizes))
-            for share, run, names in of_each
-        ]
+        errors = weights = 0.0
+        for run in self.runs:
+            weight = 1.0 if run.names["activity"] == activity else self.other_activity
+            weight /= rows[run.origin, run.configuration]
+            errors += weight * abs(run.error)
+            weights += weight
+        return SPREAD * errors / weights
 
     def _same_activity(self, names: Mapping[str, str]) -> Sequence[Compared]:
         """Return the runs with the same activity, or all runs if none has it."""
@@ -208,7 +176,7 @@ def _beyond_range(
             yield name, far, (min(known), max(known))
 
 
-def _model_key(family: str, sizes: Mapping[str, float]) -> _Model:
+def _model_key(family: str, sizes: Mapping[str, float]) -> tuple[str, tuple[tuple[str, float], ...]]:
     """Return the identity of a model: family and sizes, without the number of IPUs."""
     return family, tuple((name, value) for name, value in sizes.items() if name != "ipu_count")
 
@@ -296,9 +264,18 @@ def numbers_beyond(spec: Scenario) -> Iterator[tuple[str, float, str]]:
                 yield (key, nearest, f"{key} {number.provenance.text} ({span})")
 
 
+def blind_ranges_text(activity: Activity) -> str:
+    """Return how many blind measurements the ranges of the last evaluated version held, for runs of an activity."""
+    (*_, last) = rows("blind_ranges")
+    if activity.label not in last["activity"]:
+        return f"Ranges of {activity.label} were never compared with blind measurements"
+    version, inside, count = last["version"].removesuffix(".0"), last["inside"], last["measurements"]
+    return f"80 % ranges of podsim {version} held {inside} of {count} blind measurements; they are wider since"
+
+
 @lru_cache
 def residuals() -> Residuals:
     """Return the validated runs that ship with podsim."""
     plain = json.loads(data_file(FILE).read_text(encoding="utf-8"))
     runs = tuple(Compared(**each) for each in plain.pop("runs"))
-    return Residuals(runs=runs, alike=SimilarityWeights(**plain.pop("alike")), **plain)
+    return Residuals(runs=runs, **plain)

@@ -5,10 +5,10 @@ products and convolutions keep their splits over tiles, because at the best spli
 plan. Inputs that invalidate the splits, such as the number of tiles, are only changed on request, because every product
 has to be planned again.
 
-The time is taken as linear in the input on either side of its value. The input has a triangular distribution whose peak
-is the value; so it adds a mean, a variance and a third moment to the logarithm of the time. Moments of independent
-inputs, of the model error and of the samples to converge add up. P10 and P90 follow from the Cornish-Fisher expansion
-up to the skewness.
+The time is taken as linear in the input on either side of its value. The value is the median of the input: either side
+is equally likely, and on each the density falls linearly to 0 at the end of the range. So the input adds a mean, a
+variance and a third moment to the logarithm of the time. Moments of independent inputs, of the model error and of the
+samples to converge add up. P10 and P90 follow from the Cornish-Fisher expansion up to the skewness.
 """
 
 from __future__ import annotations
@@ -26,7 +26,16 @@ from podsim.errors import PodsimError
 from podsim.format import format_duration_s, format_ends, format_figure, format_percent
 from podsim.lazy import LazySequence
 from podsim.metrics import METRICS, PER_SECOND, SECONDS, TIME, Metric, metric_of
-from podsim.result.evidence import Envelope, Evidence, are_alike, evidence_of, numbers_beyond, residuals
+from podsim.result.evidence import (
+    Envelope,
+    Evidence,
+    are_alike,
+    blind_ranges_text,
+    evidence_of,
+    numbers_beyond,
+    residuals,
+)
+from podsim.result.gaps import gaps_of
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
@@ -37,7 +46,7 @@ _QUARTER: Final = 0.6745
 """Upper quartile of the standard normal distribution."""
 _POINTS: Final = 32
 _SIDE: Final = tuple(1 - math.sqrt(1 - (number + 0.5) / _POINTS) for number in range(_POINTS))
-"""Quadrature points of one side of a triangular distribution: relative distances from the peak, equally likely."""
+"""Quadrature points of one side of a distribution: relative distances from the value, equally likely."""
 _MOST: Final = 0.5
 _LEAST_SIGMA: Final = 0.01
 """Standard deviation of log time below which a result does not depend on assumptions."""
@@ -96,14 +105,14 @@ def uniform_contribution(most: float) -> Contribution:
     return Contribution(most / 2, most**2 / 12)
 
 
-def triangular_contribution(low: float, high: float, below: float, basis: str = "") -> Contribution:
+def input_contribution(low: float, high: float, basis: str = "") -> Contribution:
     """Return an input's contribution to the log of a time; `low` and `high` are the time's factors at its ends.
 
-    A share `below` of the triangular distribution lies below its peak. On either side, the q-quantile of the distance
-    from the peak, relative to that of the end, is 1 - √(1 - q).
+    Either side of the value is equally likely. On each, the q-quantile of the distance from the value, relative to that
+    of the end, is 1 - √(1 - q).
     """
-    values = [(share, math.log(1 + (end - 1) * u)) for share, end in ((below, low), (1 - below, high)) for u in _SIDE]
-    return _moments([(share / len(_SIDE), value) for share, value in values], basis)
+    values = [math.log(1 + (end - 1) * distance) for end in (low, high) for distance in _SIDE]
+    return _moments([(1 / len(values), value) for value in values], basis)
 
 
 def discrete_contribution(values: Sequence[float]) -> Contribution:
@@ -116,14 +125,6 @@ def _moments(weighted: Sequence[tuple[float, float]], basis: str = "") -> Contri
     mean = sum(share * value for share, value in weighted)
     variance, third = (sum(share * (value - mean) ** power for share, value in weighted) for power in (2, 3))
     return Contribution(mean, variance, third, basis)
-
-
-def _input_contribution(assumption: Assumption, times: tuple[float, float]) -> Contribution:
-    """Return an input's contribution to the spread of a time; `times` are its factors at both ends of the range."""
-    first, last = assumption.bounds
-    likely = min(max(assumption.number, first), last)
-    below = (likely - first) / (last - first) if first < last else 1.0
-    return triangular_contribution(*times, below, assumption.basis)
 
 
 # Runs with other inputs
@@ -306,7 +307,7 @@ class StandsOn(LazySequence[_Row]):
 
     def input_contributions(self, name: str) -> dict[str, Contribution]:
         """Return the contribution of each input to the spread of a metric's time."""
-        return {key: _input_contribution(self.inputs[key], times) for key, times in self.moved(name).items()}
+        return {key: input_contribution(*times, self.inputs[key].basis) for key, times in self.moved(name).items()}
 
     def spreads(self) -> dict[str, LogSpread]:
         """Return the spread of each metric, the headline first; empty if an input has not been moved."""
@@ -359,12 +360,12 @@ def spread_of_change(before: StandsOn, after: StandsOn, name: str, times: float)
     for key in (key for key in was | now if key not in asked):
         (low, high), ends = was.get(key, still), now.get(key, still)
         if key in shared:
-            parts[key] = _input_contribution(first[key], (ends[0] / low, ends[1] / high))
+            parts[key] = input_contribution(ends[0] / low, ends[1] / high, first[key].basis)
             continue
         if key in was:
-            parts[f"{key}, before"] = _input_contribution(first[key], (1 / low, 1 / high))
+            parts[f"{key}, before"] = input_contribution(1 / low, 1 / high, first[key].basis)
         if key in now:
-            parts[key] = _input_contribution(second[key], ends)
+            parts[key] = input_contribution(*ends, second[key].basis)
     if longer := math.log1p(after.slowdown) - math.log1p(before.slowdown):
         parts[LATE] = uniform_contribution(longer)
     old, new = (side.converging() if name == TIME else [] for side in (before, after))
@@ -399,6 +400,13 @@ def range_text(result: Result, figure: str) -> str:
     return f"{format_percent(known.share, 0)}: {format_ends(metric_of(figure), value, known.low, known.high)}"
 
 
+def blind_ranges_note(result: Result) -> Iterator[str]:
+    """Yield how many blind measurements ranges of such runs held, if the result has ranges."""
+    stands_on = result.assumptions
+    if isinstance(stands_on, StandsOn) and result.ranges:
+        yield blind_ranges_text(stands_on.spec.activity)
+
+
 def ranges_line(ranges: Mapping[str, Range]) -> str:
     """Return the ranges of times and rates in one line; empty if there are none.
 
@@ -418,12 +426,13 @@ def ranges_line(ranges: Mapping[str, Range]) -> str:
 
 
 def verdict_of(result: Result) -> Iterator[str]:
-    """Yield the warnings to read first: missing validation, bias, and dependence on assumed inputs."""
+    """Yield the warnings to read first: missing validation, known gaps, bias, and dependence on assumed inputs."""
     stands_on = result.assumptions
     if result.envelope.text:
         yield result.envelope.text
     if not isinstance(stands_on, StandsOn):
         return
+    yield from gaps_of(stands_on.spec)
     name, headline = next(iter(stands_on.spreads().items()), ("", LogSpread({})))
     if not headline.is_between_quartiles and hasattr(result, name) and (value := result.predicted(name)):
         metric, factor = metric_of(name), headline.quantile(0.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from podsim.engine.trace import PhaseRecord
 from podsim.format import format_percent
-from podsim.placement.memory import IpuMemory
+from podsim.placement.memory import FitVerdict, IpuMemory, fit_verdict
 from podsim.result.breakdown import exact_seconds
 from podsim.result.kinds import is_waiting
 from podsim.units import ps_to_seconds
@@ -80,6 +80,7 @@ class MemoryReport:
     rows: tuple[MemoryRow, ...]
     in_processor_memory_bytes: int
     streaming_memory_bytes: int
+    fit: FitVerdict = "fits"
 
     def capacity_bytes(self, where: str) -> int:
         """Return the capacity per IPU of one of the two memories. [B]"""
@@ -189,7 +190,7 @@ def memory_report(memory: Sequence[IpuMemory]) -> MemoryReport:
         if tenant.byte_count
     )
     first = memory[0]
-    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes)
+    return MemoryReport(rows, first.capacity_bytes, first.streaming_capacity_bytes, fit_verdict(memory))
 
 
 def phase_times(phases: Iterable[PhaseRecord]) -> tuple[PhaseTime, ...]:

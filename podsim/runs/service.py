@@ -22,6 +22,7 @@ from podsim.errors import InfeasibleError, PodsimError
 from podsim.garbage import no_search
 from podsim.lazy import LazySequence
 from podsim.placement.generation import Generation, Steps, generation_cost_model, generation_job, plan_generation
+from podsim.placement.memory import IpuMemory
 from podsim.program.generation import compile_step
 from podsim.result.evidence import Envelope
 from podsim.result.influence import StandsOn
@@ -47,6 +48,7 @@ from podsim.runs.serving.saturation import capacity_per_s
 from podsim.runs.serving.server import Batching, RegisteredBatching
 from podsim.runs.settings import divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
+from podsim.runs.warnings import misfits
 from podsim.scenario import GenerationScenario, LoadedScenario, load_scenario
 from podsim.scenario.generation import GenerationSpec
 from podsim.scenario.resolve import Change
@@ -127,13 +129,25 @@ def serve_loaded(
         job_of = partial(_job, demand=demand)
         asked = job_of(spec)
         model = generation_cost_model(asked)
-        plan = _planned(spec, asked, model).decode
+        steps = _planned(spec, asked, model)
+        plan = steps.decode
         decode = LazySequence(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
     given = tuple(_argument_changes(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), resplit=influence)
     made, service, requests = _result(
-        loaded, spec, asked, demand, rate or spec.served.rate, points, given, stands_on, uncertainty, watch, tell
+        loaded,
+        spec,
+        asked,
+        demand,
+        rate or spec.served.rate,
+        points,
+        given,
+        stands_on,
+        uncertainty,
+        watch,
+        tell,
+        steps.memory,
     )
     draws: Sequence[ServiceDraws] = ()
     if uncertainty is not None:
@@ -234,6 +248,7 @@ def _result(
     uncertainty: Draws | None,
     watch: Watch,
     tell: Callable[[str], None],
+    memory: Sequence[IpuMemory],
 ) -> tuple[ServingResult, Service, Requests | Users]:
     serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
@@ -272,7 +287,10 @@ def _result(
     points = load_curve(service, load, [share * limit.rate_per_s for share in loads], watch)
     users = demand.replay if isinstance(demand.replay, Users) else None
     offered = outcome.offered_per_s if demand.replay else rate or _DEFAULT_LOAD * limit.rate_per_s
-    warnings = tuple(serving_warnings(offered, outcome, limit, None if users is None else serving.users))
+    warnings = (
+        *misfits(memory),
+        *serving_warnings(offered, outcome, limit, None if users is None else serving.users),
+    )
     result = ServingResult(
         **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
         batching=serving.batching,

@@ -9,10 +9,11 @@ from podsim.engine import Trace
 from podsim.format import format_percent
 from podsim.placement import Plan
 from podsim.placement.fit import misfit_text, overflow
-from podsim.placement.memory import IpuMemory
+from podsim.placement.memory import IpuMemory, fit_verdict
 from podsim.program.compile import replicas_of
 from podsim.program.feed import HOST_WAIT, Feed
 from podsim.program.replicas import Replicas
+from podsim.units import format_bytes
 
 _SHORT_WAIT: Final = 0.05
 _CURES: Final = {
@@ -25,10 +26,17 @@ _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
 def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
-    """Yield a warning if a layout that does not fit is simulated, with its excess."""
-    if not all(ipu.fits for ipu in memory):
-        share = format_percent(overflow(memory) - 1)
-        yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
+    """Yield a warning with the excess of memory of a layout that does not fit, or may not fit, and is simulated."""
+    share = format_percent(max(overflow(memory), 1.0) - 1)
+    match fit_verdict(memory):
+        case "does not fit":
+            yield f"does not fit, by {share}, and is simulated as if it did: {misfit_text(memory)}"
+        case "cannot tell":
+            least = format_bytes(max(ipu.used_bytes() - ipu.uncertain_bytes for ipu in memory), 4)
+            yield (
+                f"cannot tell if this fits, and simulates it as if it did: {misfit_text(memory)}; with the least code "
+                f"in its range, {least} are enough"
+            )
 
 
 def spared_work(plan: Plan, update_s: float) -> Iterator[str]:

@@ -35,7 +35,7 @@ class PixelSpec(Spec):
 
     @property
     def arrives_in_bytes(self) -> bool:
-        """True if the device casts and normalises what arrives."""
+        """True if pixels arrive as bytes, which the device casts and normalises."""
         return self.pixel_format == "uint8"
 
     @property
@@ -104,7 +104,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
     """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]] = AutoImageSpec
-    redone: ClassVar[str] = "segment"
+    recomputed_unit: ClassVar[str] = "segment"
     pipeline_splits: tuple[str, ...] = ()
     """Names of the blocks that start on the next IPU; the whole model is on one IPU if left out."""
     recomputation: Literal["none", "segment"] | None = None
@@ -139,7 +139,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / calls)
 
     @model_validator(mode="after")
-    def _checkpoints_serve(self) -> ImageParallelismSpec:
+    def _checkpoints_need_recomputation(self) -> ImageParallelismSpec:
         if self.checkpoints and self.recomputation != "segment":
             raise BadValueError("checkpoints serve recomputation, which is off", "add `recomputation: segment`")
         return self
@@ -172,7 +172,7 @@ class ImageOptimizerSpec(TrainingOptimizerSpec):
 
     @property
     def arithmetic(self) -> NumberFormat:
-        """Format of the optimizer's arithmetic, which is that of its state."""
+        """Number format in which weights are updated: that of the optimizer state."""
         return self.state
 
 
@@ -216,8 +216,10 @@ class EpochRunSpec(TrainingRunSpec):
             Annotated[_Epochs, Tag("number")] | Annotated[LoggedEpochs, Tag("logged")], Discriminator(_kind_of_epochs)
         ]
         | None
-    )
-    """Passes over the training set, with their batch size if they were logged for one; null for throughput only."""
+    ) = None
+    """Passes over the training set, with their batch size if they were logged for one; left out for throughput only."""
+    samples: Annotated[float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False)] | None = None
+    """Images of the run instead, whatever the batch."""
     session_calls_per_epoch: Count | None = None
     """Calls from the host per epoch; each runs a whole number of weight updates. The software stack's if left out."""
     setup: SourcedTime | None = None
@@ -235,15 +237,25 @@ class EpochRunSpec(TrainingRunSpec):
         return self
 
     @model_validator(mode="after")
-    def _every_key_counts(self) -> EpochRunSpec:
-        if self.epochs is None and (self.checkpoint is not None or self.setup is not None):
+    def _run_has_one_end(self) -> EpochRunSpec:
+        if self.epochs is not None and self.samples is not None:
+            do = "keep one of the two; `null` takes the other away"
+            raise BadValueError("`samples` and `epochs` are both given", do)
+        if not self.has_end and (self.checkpoint is not None or self.setup is not None):
             name = "setup" if self.checkpoint is None else "checkpoint"
-            raise BadValueError(f"`{name}` is given, but nothing says how long the run goes on", "give `epochs`")
+            what = f"`{name}` is given, but nothing says how long the run goes on"
+            raise BadValueError(what, "give `epochs` or `samples`")
         return self
 
     @property
-    def epoch_count(self) -> float | None:
-        """Passes over the training set, at the batch size that they were logged with."""
+    def has_end(self) -> bool:
+        """True if the length of the run is given."""
+        return self.epochs is not None or self.samples is not None
+
+    def epoch_count(self, samples_per_epoch: int) -> float | None:
+        """Return the number of passes over the training set, or None if the length of the run is not given."""
+        if self.samples is not None:
+            return self.samples / samples_per_epoch
         return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
 
     @property
@@ -253,7 +265,7 @@ class EpochRunSpec(TrainingRunSpec):
 
     @property
     def is_converged(self) -> bool:
-        """True if the epochs were logged; a plain number of epochs does not claim convergence."""
+        """True if the epochs are those of a logged run, which reached its target; a plain number of epochs may not."""
         return isinstance(self.epochs, LoggedEpochs)
 
     @property
@@ -262,9 +274,9 @@ class EpochRunSpec(TrainingRunSpec):
         return isinstance(self.epochs, LoggedEpochs)
 
     def without_end(self) -> EpochRunSpec:
-        """Return the run with throughput only, and with as many session calls."""
-        gone = dict.fromkeys(("epochs", "setup", "checkpoint", "validation"))
-        return self.model_copy(update=gone)
+        """Return the run without a length, so that only throughput follows, and with its session calls."""
+        ends = ("epochs", "samples", "setup", "checkpoint", "validation")
+        return self.model_copy(update=dict.fromkeys(ends))
 
     @property
     def batch_size(self) -> int | None:
@@ -279,12 +291,14 @@ class EpochRunSpec(TrainingRunSpec):
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:
         """Yield a problem if the training set is smaller than one batch."""
         batch, samples = spec.batch_size or spec.parallelism.batch_size, spec.data.samples_per_epoch or 0
-        if self.epoch_count is not None and samples * self.epoch_count < batch:
-            yield (
-                ("run", "epochs"),
-                f"{self.epoch_count:g} epochs of {samples} samples are less than a batch of {batch}",
-                "use more epochs, or a smaller batch",
-            )
+        count = self.epoch_count(samples) if samples else None
+        if count is None or samples * count >= batch:
+            return
+        if self.samples is not None:
+            what, key = f"{self.samples:g} samples are", "samples"
+        else:
+            what, key = f"{count:g} epochs of {samples} samples are", "epochs"
+        yield ("run", key), f"{what} less than a batch of {batch}", f"use more {key}, or a smaller batch"
 
 
 CONVNET_TRAINING: Sections = {

@@ -186,7 +186,7 @@ class CostModel:
                 return self._matmul(op, available_memory_proportion)
             case Conv():
                 conv = self.conv_plan(op, available_memory_proportion)
-                return OpCost(op, conv.account, conv.temporary_bytes_per_tile, conv)
+                return OpCost(op, conv.account + self._regrouped_channels(op), conv.temporary_bytes_per_tile, conv)
             case Pool():
                 return OpCost(op, self._pool(op))
             case Elementwise():
@@ -292,6 +292,14 @@ class CostModel:
         """Return the cost to transpose grains of the left operand, which are spread evenly [poplibs_popops]."""
         cycles = copy_cycles(self.ipu, op.regrouped_elements, op.operand_dtype, None)
         return Account(rearrange=cycles, superstep=2 * self.ipu.superstep.overhead_cycles if cycles else 0.0)
+
+    def _regrouped_channels(self, op: Conv) -> Account:
+        """Return the cost to copy the first operand into larger groups of channels; its tiles are assumed to stay."""
+        if not op.regrouped:
+            return Account()
+        held = DTYPE_BYTES[op.operand_dtype] * op.operand_elements[0] / self.ipu.tile.count
+        cycles = tile_copy_cycles(self.ipu, held, self.layout_change_cycles_per_byte)
+        return Account(rearrange=cycles, superstep=self.ipu.superstep.overhead_cycles)
 
     def _remote_reads(self, op: Rearrange) -> Account:
         """Return the exchange of elements that vertices read from other tiles without a copy."""

@@ -19,6 +19,7 @@ FOUNDATION = {
     "metrics",
     "watch",
     "memo",
+    "tape",
     "lazy",
     "disk",
     "draws",
@@ -183,7 +184,7 @@ def test_the_engine_knows_tasks_units_and_errors_only() -> None:
         for name in imports_of(path.read_text(encoding="utf-8"), module_name(path), is_package=path.stem == "__init__")
         if not name.startswith("engine")
     }
-    assert known <= {"units", "errors", "metrics", "garbage", "options", "program.task"}
+    assert known <= {"units", "errors", "metrics", "garbage", "options", "tape", "program.task"}
 
 
 def test_a_task_knows_nothing() -> None:

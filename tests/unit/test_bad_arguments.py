@@ -97,6 +97,14 @@ SETS = {
 }
 
 
+def test_several_changes_follow_one_option(podsim: Run) -> None:
+    """As if each had the option before it; a word that is no assignment stays an argument."""
+    changes = ("system=bow_pod64", "parallelism.replication_factor=1")
+    apart = podsim("run", "good.yaml", *(word for change in changes for word in ("--set", change)))
+    assert podsim("run", "good.yaml", "--set", *changes) == podsim("run", "--set", *changes, "good.yaml") == apart
+    assert podsim("run", "--set", "system=bow_pod64", "good.yaml", "more.yaml")[0] == 2
+
+
 @pytest.mark.parametrize(("assignment", "message"), SETS.values(), ids=SETS)
 def test_a_wrong_override(podsim: Run, assignment: str, message: str) -> None:
     assert podsim("run", "good.yaml", "--set", assignment) == error_of(message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,25 @@ def test_operands_that_are_laid_out_anew_are_of_one_byte() -> None:
     )
     cycles = [model.op(op, 0.6).account.rearrange for op in (laid_out, not_yet)]
     assert cycles[1] - cycles[0] == 2 * (288 + 2 * 1000) + 1000 / 4
+
+
+def test_a_convolution_copies_a_cast_into_larger_groups_of_channels() -> None:
+    """1,472,000 numbers of a byte are 1,000 B a tile: one copy of 288 + 2·1,000 cycles in a superstep."""
+    sizes = {"input_size": (100, 115), "output_size": (100, 115), "kernel": (1, 1), "stride": (1, 1)}
+    op = Conv(name="c", shape=(1, 16, 100, 115), batch=1, in_channels=128, out_channels=16, operands="fp8", **sizes)
+    model = CostModel(C600, 2.0)
+    there, not_yet = (model.op(replace(op, regrouped=flag), 0.6).account for flag in (False, True))
+    assert not_yet.rearrange - there.rearrange == 288 + 2 * 1000
+    assert not_yet.superstep - there.superstep == C600.superstep.overhead_cycles
+    read = [each for block in passes("resnet50_c600").blocks.values() for each in block.forward]
+    assert {each.regrouped for each in read if isinstance(each, Conv)} == {True}
+
+
+def test_constant_scales_take_no_passes() -> None:
+    """A forward pass adds to each block its casts and nothing else."""
+    half, eight = (read(BERT, *changes).blocks for changes in ((), (FP8,)))
+    for name, block in eight.items():
+        assert len(block.forward) - len(half[name].forward) == len(casts(block))
 
 
 def test_a_cast_by_hand() -> None:

@@ -20,8 +20,8 @@ from podsim.result.influence import (
     Measure,
     StandsOn,
     discrete_contribution,
+    input_contribution,
     spread_of_change,
-    triangular_contribution,
 )
 from podsim.scenario import load_scenario
 from podsim.scenario.scenario import Scenario
@@ -41,17 +41,20 @@ def bert() -> podsim.RunResult:
     return podsim.simulate(BERT)
 
 
-def test_the_moments_of_a_triangle_by_hand() -> None:
-    """From 0 to 1 with the peak at 0: mean 1/3, variance 1/18, third moment 1/135; a thousandth of each power of it."""
-    part = triangular_contribution(1.0, 1.001, below=0.0)
-    assert part.mean == pytest.approx(1e-3 / 3, rel=2e-3)
+def test_the_moments_of_one_side_by_hand() -> None:
+    """Half of the inputs keep the value, half lie above it, up to 1: means 1/6, 1/12 and 1/20 of powers one to three.
+
+    So the variance is 1/12 - 1/36 and the third moment 1/20 - 3/6/12 + 2/216; here of a thousandth.
+    """
+    part = input_contribution(1.0, 1.001)
+    assert part.mean == pytest.approx(1e-3 / 6, rel=2e-3)
     assert part.variance == pytest.approx(1e-6 / 18, rel=1e-2)
-    assert part.third == pytest.approx(1e-9 / 135, rel=3e-2)
+    assert part.third == pytest.approx(1e-9 * 19 / 1080, rel=3e-2)
 
 
-def test_a_triangle_leans_as_far_as_its_value_does() -> None:
-    """A value at a quarter of its range, -1 to +3: the mean is (-1 + 3 + 0) / 3 above it."""
-    assert triangular_contribution(0.999, 1.003, below=0.25).mean == pytest.approx(2e-3 / 3, rel=5e-3)
+def test_either_side_of_a_value_is_equally_likely() -> None:
+    """Ends at -1 and +3: their sides have means of -1/3 and 1, with half of the weight each."""
+    assert input_contribution(0.999, 1.003).mean == pytest.approx(1e-3 / 3, rel=5e-3)
 
 
 def test_values_that_are_equally_frequent() -> None:
@@ -93,10 +96,10 @@ def stands_on(sigma: float) -> StandsOn:
 
 
 def test_a_value_off_the_middle_of_its_range_leans() -> None:
-    """100 ms of 50 to 250 ms: a quarter of the range lies below, and ends take 1.05 and 1.25 s where it takes 1.1 s."""
+    """100 ms of 50 to 250 ms: ends take 1.05 and 1.25 s where it takes 1.1 s."""
     call = f"{CALL}={{value: 100 ms, source: estimate, basis: assumed, range: [50 ms, 250 ms]}}"
     spreads = StandsOn(load_scenario(BERT, overrides=[call]).spec, Run()).spreads()
-    expected = triangular_contribution(1.05 / 1.1, 1.25 / 1.1, 0.25)
+    expected = input_contribution(1.05 / 1.1, 1.25 / 1.1)
     found = spreads["throughput_samples_per_s"].parts[CALL]
     assert (found.mean, found.variance) == pytest.approx((expected.mean, expected.variance))
 

@@ -101,6 +101,19 @@ def test_one_end_is_needed_and_samples_of_images_have_no_tokens() -> None:
         load_scenario("vit_base_pod16", overrides=["run={tokens: 1e9, samples: null, epochs: null}"])
 
 
+@pytest.mark.parametrize("batch", [3200, 6400])
+def test_images_end_after_samples_whatever_the_batch(batch: int) -> None:
+    """Ten epochs of 1,281,167 images: as long as ten epochs, and refused next to epochs or below a batch."""
+    name, size = "resnet50_v1.1_pod16", f"parallelism.accumulation_factor={batch // 320}"
+    found = podsim.simulate(name, overrides=[size, "run.epochs=null", "run.samples=12811670"])
+    ten = podsim.simulate(name, overrides=[size, "run.epochs=10"])
+    assert found.time_to_train_s == pytest.approx(ten.time_to_train_s)
+    with pytest.raises(SpecError, match="`samples` and `epochs` are both given"):
+        load_scenario(name, overrides=["run.samples=12811670"])
+    with pytest.raises(SpecError, match="100 samples are less than a batch of 3200"):
+        load_scenario(name, overrides=["run.epochs=null", "run.samples=100"])
+
+
 @pytest.mark.parametrize(
     "wrong", ["run.samples=0", "run.samples=many", "run.tokens=-1", "run.weight_updates=1.5", "run.samples=true"]
 )

@@ -278,7 +278,8 @@ def _at_another_batch(
     try:
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
     except MissingDataError:
-        cure = "give run.samples_to_converge or run.epochs as a number for this batch"
+        ends = "run.samples_to_converge" if hasattr(spec.run, "samples_to_converge") else "run.epochs or run.samples"
+        cure = f"give {ends} as a number for this batch"
         return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
     return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
@@ -312,9 +313,9 @@ def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: flo
         return _at_another_batch(
             spec, plan, run.batch_size, lambda drawn: _drawn_epochs(spec, run, plan, update_s, drawn)
         )
-    if run.epoch_count is None:
+    if not (epochs := run.epoch_count(spec.data.samples_per_epoch or 1)):
         return TrainingOutcome(_samples_per_update(plan))
-    made = _epoch_run(spec, run, plan, update_s, run.epoch_count)
+    made = _epoch_run(spec, run, plan, update_s, epochs)
     time_s = made.time_to_train_s
     parts, updates = made.breakdown, made.update_count
     return TrainingOutcome(made.samples_per_update, time_s, None, parts, updates, (time_s,), (made,))
