@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from podsim.study.check.measure import check
     from podsim.study.compare import Comparison, compare
     from podsim.study.plan import plan
-    from podsim.study.sweep import SweepResult, Swept, sweep
+    from podsim.study.sweep import SweepResult, sweep
     from podsim.study.whatif import WhatIf, whatif
     from podsim.validation.compare import validate
 
@@ -59,7 +59,7 @@ _NAMES_BY_HOME = {
     "podsim.scenario": "load load_scenario",
     "podsim.result.result": "RunResult",
     "podsim.study.compare": "Comparison compare",
-    "podsim.study.sweep": "SweepResult Swept sweep",
+    "podsim.study.sweep": "SweepResult sweep",
     "podsim.study.plan": "plan",
     "podsim.study.check.measure": "check",
     "podsim.scenario.catalogue": "list",
@@ -89,7 +89,6 @@ __all__ = [
     "ServingResult",
     "SpecError",
     "SweepResult",
-    "Swept",
     "WhatIf",
     "__version__",
     "check",

@@ -1,5 +1,5 @@
 """Public module of capacity planning."""
 
-from podsim.study.plan import Answer, Goal, Job, Option, Part, PlanResult, find_systems, read_goal
+from podsim.study.plan import Goal, Job, Option, Part, PlanResult, find_systems, read_goal
 
-__all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "read_goal"]
+__all__ = ["Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "read_goal"]

@@ -10,17 +10,19 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import parent_process
+from pathlib import Path
 from threading import Thread
 from typing import Any, Final, TypeVar
 
 from podsim.disk import simulator
 from podsim.errors import PodsimError
+from podsim.extend import extension_paths, load_extension, loaded_files
 from podsim.memo import files_held, hold_files
 from podsim.packages import optional
 
@@ -138,7 +140,7 @@ def _on_cores(
 def _pooled(
     make: Callable[[_Item], _Made], items: Sequence[_Item], portions: _Portions, begun: list[range]
 ) -> Iterator[list[tuple[_Item, _Made]]]:
-    with ProcessPoolExecutor(portions.workers, initializer=_prepare, initargs=(make,)) as pool:
+    with ProcessPoolExecutor(portions.workers, initializer=_prepare, initargs=(make, extension_paths())) as pool:
         try:
             yield from _gathered(lambda portion: pool.submit(_worker_results, portion), items, portions, begun)
         except BaseException:
@@ -152,9 +154,11 @@ _make: list[Callable[[Any], Any]] = []
 """Function of a worker process."""
 
 
-def _prepare(make: Callable[[Any], Any]) -> None:
+def _prepare(make: Callable[[Any], Any], extensions: Iterable[Path]) -> None:
     """Leave Control-C to the process that collects, and end with it however it ends; read each file once."""
     _make[:] = [make]
+    for path in extensions:
+        load_extension(path)
     hold_files()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -177,6 +181,9 @@ def _worker_results(portion: Sequence[Any]) -> tuple[Sequence[Any], float]:
 def _cluster(make: Callable[[Any], Any], address: str) -> Iterator[tuple[_Submit, int]]:
     """Yield a function that submits portions to a Dask scheduler, and the number of its threads."""
     distributed = optional("distributed", "a scheduler needs")
+    if files := [path for path, _ in loaded_files()]:
+        what = f"the workers of a cluster do not have the extensions of {', '.join(files)}"
+        raise PodsimError(what, do="simulate in processes of this computer: leave the scheduler out")
 
     async def knock() -> None:
         """Connect and leave; a client that cannot connect would complain at the end of the process as well."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 
 from podsim.disk import SWITCH
+from podsim.extend import forget_extensions
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +35,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if not item.get_closest_marker("ci")]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True)
+def _without_extensions() -> Iterator[None]:
+    """Drop functions that a test registers, which would change the results of later ones."""
+    yield
+    forget_extensions()
 
 
 @pytest.fixture

@@ -214,8 +214,8 @@ class Reader:
 
     def follow(self, block: Block) -> Iterator[tuple[str, str]]:
         """Do what a block says; yield each part that does not work, with the reason."""
-        if block.language == "yaml":
-            if name := file_name(block.text):
+        if (name := file_name(block.text)) or block.language == "yaml":
+            if name:
                 (self._folder / name).write_text(block.text + "\n", encoding="utf-8")
         elif block.language == "console":
             self._printed = ""

@@ -60,7 +60,8 @@ def command_page() -> str:
     lines = [
         NOTE,
         "\n# Command line\n",
-        "`podsim COMMAND -h` says the same; `python -m podsim` does as `podsim`.\n",
+        "`podsim COMMAND -h` says the same; `python -m podsim` does as `podsim`. "
+        "`podsim --extend FILE.py COMMAND` loads\n[functions of your own](../guides/extend.md).\n",
     ]
     lines.append("Results go to standard output; what was written, progress and errors go to standard error.\n")
     lines.append("| exit code | meaning |\n|---|---|")

@@ -13,7 +13,7 @@ FENCE: Final = re.compile(r"^ *```(\w*)\s*$")
 NEEDS: Final = re.compile(r"^Needs `pip install 'podsim\[(\w+)\]'`", re.MULTILINE)
 """Line that names the extra which the rest of its section needs; in front of all sections, the rest of the page."""
 _HEADING: Final = re.compile(r"^(#+) ")
-_FILE: Final = re.compile(r"# ([\w.]+\.yaml)$")
+_FILE: Final = re.compile(r"# ([\w.]+\.(?:yaml|py))$")
 _PROMPT: Final = "$ "
 
 
@@ -74,7 +74,7 @@ def commands_with_codes(block: Block) -> Iterator[tuple[str, int]]:
 
 
 def file_name(text: str) -> str | None:
-    """Return the name of the file that a block of YAML is written to, or None."""
+    """Return the name of the file that a block of YAML or Python is written to, or None."""
     name = _FILE.match(text.partition("\n")[0])
     return name[1] if name else None
 

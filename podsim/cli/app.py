@@ -76,13 +76,18 @@ def _torch_script() -> str:
 
 _VERSION: Final = _printed("--version", "Print the version and exit.", _version)
 _TORCH: Final = _printed("--torch-script", "Print what exports a model from PyTorch.", _torch_script)
+_EXTEND: Final = typer.Option("--extend", metavar="FILE.py", help="Load functions of your own; repeat for more.")
 _AS_JSON: Final = Shell(("--json",), said="Print JSON, as `--format json` does.")
 _KIND: Final = Shell((), completes="kinds")
 
 
 @app.callback()
-def _options(version: Annotated[bool, _VERSION] = False) -> None:
-    pass
+def _options(version: Annotated[bool, _VERSION] = False, extend: Annotated[list[Path] | None, _EXTEND] = None) -> None:
+    if extend:
+        from podsim.extend import load_extension
+
+        for path in extend:
+            load_extension(path)
 
 
 @asks("podsim.runs.run")

@@ -54,7 +54,7 @@ class LazyCommand:
         return self._said or _summary(self._command) or (_summary(self.function) if self.function else "")
 
     @cached_property
-    def made(self) -> Any:
+    def parser_command(self) -> Any:
         """Command with all options."""
         function = self.function
         theirs = {} if function is None else dict(_options(function, self._fixed))
@@ -99,7 +99,11 @@ class _Registered(TyperCommand):
         """Return the options and the callback of the made command, and the help without making it."""
         if name == "help":
             return self._lazy.summary
-        return getattr(self._lazy.made, name) if name in ("params", "callback") else super().__getattribute__(name)
+        return (
+            getattr(self._lazy.parser_command, name)
+            if name in ("params", "callback")
+            else super().__getattribute__(name)
+        )
 
 
 def _without_options() -> None:

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from simpy import Environment, Event
 from simpy.core import EmptySchedule
-from simpy.events import Timeout
+from simpy.events import AllOf, Timeout
 
+from podsim.engine.control import Control, Observe, Process
 from podsim.engine.deadlock import TRANSFER, deadlock_error
 from podsim.engine.moves import Busy, Entry, Give, Meeting, Move, Moves, Send, Wait, charge
 from podsim.engine.network import Flow, Network, Waiter
@@ -43,10 +44,18 @@ class _Log:
 
 
 def run_on_simpy(
-    program: Program, *, explicit: bool, record: bool = False, tie_seed: int | None = None, watch: Iterable[int] = ()
+    program: Program,
+    *,
+    explicit: bool,
+    record: bool = False,
+    tie_seed: int | None = None,
+    watch: Iterable[int] = (),
+    observe: Observe | None = None,
+    processes: Sequence[Process] = (),
 ) -> Trace:
     """Run a program to its end on SimPy; `podsim.engine.execute` documents the arguments."""
-    return _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed).run(watch)
+    run = _Execution(program, explicit=explicit, record=record, tie_seed=tie_seed, observe=observe)
+    return run.run(watch, processes)
 
 
 _Timed = TypeVar("_Timed", Record, ChannelUse)
@@ -55,8 +64,11 @@ _Timed = TypeVar("_Timed", Record, ChannelUse)
 class _Execution:
     """Run of one program on SimPy."""
 
-    def __init__(self, program: Program, *, explicit: bool, record: bool, tie_seed: int | None) -> None:
+    def __init__(
+        self, program: Program, *, explicit: bool, record: bool, tie_seed: int | None, observe: Observe | None = None
+    ) -> None:
         self._program, self._explicit, self._record = program, explicit, record
+        self._observe = observe
         self._env = Environment(initial_time=0)
         if tie_seed is not None:
             self._env._eid = _shuffled(tie_seed)  # type: ignore[assignment]
@@ -75,21 +87,26 @@ class _Execution:
         self._turns: dict[str, list[int]] = {}
         self._exchanging: dict[str, str] = {}
 
-    def run(self, watch: Iterable[int]) -> Trace:
+    def run(self, watch: Iterable[int], processes: Sequence[Process] = ()) -> Trace:
+        lane_ends: list[Event] = []
         for group in self._program.groups:
             self._moves.invite(group)
         for group in self._program.groups:
             join = self._moves.meeting(f"end of a phase of {group.name}")
             join.parties = len(group.lanes)
-            for lane in group.lanes:
-                self._env.process(self._lane(group, lane, join))
+            lane_ends += [self._env.process(self._lane(group, lane, join)) for lane in group.lanes]
         lanes = self._program.lanes
         for name, slowdowns in self._slow.items():
             if name not in lanes:
                 self._network.change(name, capacities(slowdowns))
         with no_search():
+            for process in processes:
+                self._env.process(process(Control(self._env, self._network)))
             self._advance(watch)
-            self._env.run()
+            if processes:  # which may go on for ever
+                self._run_to(AllOf(self._env, lane_ends))
+            else:
+                self._env.run()
         if waiting := [*self._moves.waiting_lanes(), *self._exchanging.items()]:
             raise deadlock_error(waiting)
         makespan = self._end - self._start
@@ -108,6 +125,12 @@ class _Execution:
             shared=self._shared,
             uses=tuple(sorted(self._shifted(self._uses), key=lambda use: (use.start_ps, use.channel, use.end_ps))),
         )
+
+    def _run_to(self, end: Event) -> None:
+        """Execute events up to `end`, or all if none of them leads to it."""
+        with suppress(EmptySchedule):
+            while not end.processed:
+                self._env.step()
 
     def _advance(self, watch: Iterable[int]) -> None:
         """Execute as many events as `watch` requests, or all."""
@@ -175,8 +198,12 @@ class _Execution:
                         continue
                     if log is not None:
                         log.entries.extend(move.records(lane, now, lasting))
+                    if self._observe is not None:
+                        self._observe("start", lane, move.stretches[0][1], now)
                     yield Timeout(env, lasting)
                     now += lasting
+                    if self._observe is not None:
+                        self._observe("end", lane, move.stretches[-1][1], now)
                 elif type(move) is Wait:
                     event = move.place.arrive(lane)
                     if event is not None:
@@ -223,6 +250,8 @@ class _Execution:
         """Start each transfer after its latency, wait for the last to end, and return that time. [ps]"""
         env, network, now = self._env, self._network, start
         waiter = Waiter(Event(env), len(send.transfers))
+        if self._observe is not None:
+            self._observe("start", lane, send.transfers[0][0].name, start)
         flows = [Flow(transfer, loads, waiter) for transfer, loads in send.transfers]
         for flow in flows:
             ahead = start + flow.transfer.latency_ps - now
@@ -234,6 +263,8 @@ class _Execution:
         yield waiter.done
         del self._exchanging[lane]
         end = int(env.now)
+        if self._observe is not None:
+            self._observe("end", lane, flows[0].transfer.name, end)
         slowest = next(flow for flow in flows if flow.end == end)
         last, alone = slowest.transfer, max(flow.end - sum(flow.lost.values()) for flow in flows)
         account[last.kind] = account.get(last.kind, 0) + (alone - start) * weight

@@ -140,7 +140,8 @@ class RingLayout:
         """Return the ring over some IPUs in the given order."""
         machine = system.machine
         link, links, ipu = machine.ipu_link, machine.rail_link_count, machine.ipu
-        own = link.bandwidth_bytes_per_s if link and ring_count <= (links or 0) else None
+        is_shipped = isinstance(system.topology, str)  # others say themselves what bandwidth a connection has
+        own = link.bandwidth_bytes_per_s if link and is_shipped and ring_count <= (links or 0) else None
         latency_s = ipu.multi_ipu_sync_s + _longest_s(routes, members)
         tiles = TileTimes.on(ipu, tile_count or ipu.tile.count)
         size, closes = replica_ipus or _stride(members), _closes(system, members)

@@ -35,7 +35,7 @@ class Routes:
         self.key: tuple[object, ...] = ()  # equal where all routes are
         if link is not None:
             rates = machine.rung_bytes_per_s, machine.rail_bytes_per_s
-            made_of = (system.topology, self._per_domain, machine.ipu_count, rates)
+            made_of = (system.topology_key, self._per_domain, machine.ipu_count, rates)
             self.key = (*made_of, link.first_hop_latency_s, link.hop_latency_s, link.rung_latency_s)
             self._known = memo.ROUTES.get(self.key, dict)
 

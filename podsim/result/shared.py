@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from podsim._version import __version__
+from podsim.extend import loaded_files
 from podsim.format import format_count, format_significant
 from podsim.lazy import LazySequence
 from podsim.metrics import STEPS, THROUGHPUT, TIME, UPDATE
@@ -156,7 +157,7 @@ def shared(
             borrowed=loaded.borrowed,
         ),
         "references": () if published is None else tuple(references_for(published)),
-        "warnings": (*loaded.notices, *usual, *warnings, *price_warnings(spec.cost, meter, today())),
+        "warnings": (*loaded.notices, *_extensions(), *usual, *warnings, *price_warnings(spec.cost, meter, today())),
         "without_effect": without_effect(loaded),
         "envelope": Envelope(
             LazySequence(lambda: stands_on.envelope().outside if isinstance(stands_on, StandsOn) else ())
@@ -169,3 +170,9 @@ def shared(
         "meter": meter,
         "prices": spec.cost,
     }
+
+
+def _extensions() -> Iterator[str]:
+    """Yield a warning for each loaded file of extensions."""
+    for path, _ in loaded_files():
+        yield f"functions of {path} take part; no published run was compared with them"

@@ -45,6 +45,7 @@ from podsim.runs.serving import (
 from podsim.runs.serving import serve as serve_requests
 from podsim.runs.serving.arrivals import check_rate
 from podsim.runs.serving.saturation import capacity_per_s
+from podsim.runs.serving.server import Batching, RegisteredBatching
 from podsim.runs.settings import divided, placed
 from podsim.runs.step_times import MovedSteps, PlannedSteps, service_steps
 from podsim.runs.warnings import misfits
@@ -252,8 +253,14 @@ def _result(
     serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
     alone, *crowded = service_steps(asked)
-    continuous = serving.batching == "continuous"
-    batching = ContinuousBatching(size) if continuous else StaticBatching(size, serving.longest_wait or 0.0)
+    batching: Batching
+    match serving.batching:
+        case "continuous":
+            batching = ContinuousBatching(size)
+        case "static":
+            batching = StaticBatching(size, serving.longest_wait or 0.0)
+        case name:
+            batching = RegisteredBatching(size, name)
     service = Service(alone, batching, copies, tuple(crowded))
     load = _saturating(demand.load, service)
     begun_s = [clock()]

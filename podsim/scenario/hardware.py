@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Callable, Hashable
+from inspect import signature
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from podsim.errors import BadValueError
-from podsim.scenario.base import HardwareSpec
+from podsim.extend import topology
+from podsim.scenario.base import HardwareSpec, Spec
 from podsim.scenario.ipu import Ipu
 from podsim.scenario.power import HostPower, MachinePower, PodPower
 from podsim.scenario.quantity import Count, Price, Priced, Quantity, Real, Whole
 from podsim.scenario.rates import Bandwidth, Efficiency, Latency, Links
+from podsim.scenario.resolve import BASE
+from podsim.scenario.wording import not_one_of
 
 
 class HostNetwork(HardwareSpec):
@@ -222,6 +227,43 @@ class Machine(HardwareSpec):
         return self
 
 
+Topology = Literal["ladder", "torus", "machine_ring"]
+
+
+class RegisteredTopology(Spec):
+    """Topology of a function that an extension registers; other keys are its parameters."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: str
+    """Name of the function."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The registered function."""
+        return present(topology.get(self.kind))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameters of the function."""
+        return self.model_extra or {}
+
+
+def _read_topology(raw: Any) -> Any:
+    """Return a registered topology with its parameters; leave the name of a shipped one unchanged."""
+    kind = raw.get("kind") if isinstance(raw, dict) else raw
+    if raw is None or isinstance(raw, RegisteredTopology) or raw in (shipped := get_args(Topology)):
+        return raw
+    if not isinstance(kind, str) or kind not in topology.names:
+        raise BadValueError(*not_one_of(kind, (*shipped, *topology.names)))
+    given = {key: each for key, each in raw.items() if key != BASE} if isinstance(raw, dict) else {"kind": kind}
+    found = RegisteredTopology(**given)
+    try:
+        signature(found.function).bind(None, None, None, **found.parameters)
+    except TypeError as error:
+        raise BadValueError(f"topology `{kind}`: {error}", "give the parameters of its function") from None
+    return found
+
+
 class System(HardwareSpec):
     """A pod."""
 
@@ -235,9 +277,9 @@ class System(HardwareSpec):
     """Number of machines."""
     link_domain_machine_count: Count
     """Machines of a link domain, whose IPUs reach each other by IPU-Links."""
-    topology: Literal["ladder", "torus", "machine_ring"] | None = None
+    topology: Annotated[Topology | RegisteredTopology | None, BeforeValidator(_read_topology)] = None
     """`torus` if the ends of the ladder are joined, `machine_ring` if machines are joined in a ring by one connection
-    each; left out for a single IPU."""
+    each; left out for a single IPU. A function of an extension is named as well, as `{kind: NAME, PARAMETER: …}`."""
     host_count: Annotated[int, Field(strict=True, ge=1, le=_MOST_IPUS)]
     """Host servers."""
     host: Host
@@ -282,6 +324,12 @@ class System(HardwareSpec):
             what = f"the ends of a partition of {machines} machines are not joined"
             raise BadValueError(what, "use `topology: ladder`")
         return self
+
+    @property
+    def topology_key(self) -> Hashable:
+        """Topology with its parameters, as a key of caches."""
+        own = self.topology
+        return (own.kind, repr(own.parameters)) if isinstance(own, RegisteredTopology) else own
 
     @property
     def whole_machine_count(self) -> int:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from podsim import memo
 from podsim.errors import Problem, SpecError
+from podsim.extend import loaded_files
 from podsim.lazy import LazySequence
 from podsim.options import Overrides
 from podsim.scenario.activity import Activity
@@ -372,7 +373,7 @@ class LoadedScenario:
     @property
     def inputs(self) -> tuple[tuple[str, str], ...]:
         """Path and SHA-256 of every file that was read."""
-        return self.document.inputs
+        return (*self.document.inputs, *loaded_files())
 
     @property
     def shipped_name(self) -> str | None:

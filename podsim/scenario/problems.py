@@ -13,7 +13,7 @@ from podsim.scenario.docstrings import field_docs
 from podsim.scenario.document import Document, KeyPath
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.software import Software
-from podsim.scenario.wording import dotted, known_here, nearest, quoted
+from podsim.scenario.wording import dotted, known_here, nearest, not_one_of, quoted
 
 _AUTO: Final = "auto"
 _NEEDS = {
@@ -175,8 +175,7 @@ def _wrong_choice(value: Any, expected: str) -> tuple[str, str]:
     choices = expected.split("`")[1::2]
     if len(choices) < 2:
         return f"needs {expected}, not {quoted(value)}", f"write {expected}"
-    close = nearest(str(value), choices)
-    return f"{quoted(value)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
+    return not_one_of(value, choices)
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from podsim.errors import BadValueError
+from podsim.extend import scheduler
 from podsim.scenario.base import Spec
 from podsim.scenario.quantity import Count, CountOrZero, SourcedTime
+from podsim.scenario.wording import not_one_of
 
 Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
 Load = Annotated[float, Field(strict=True, gt=0, le=10, allow_inf_nan=False)]
 MOST_TOKENS = 1 << 20
 Tokens = Annotated[int, Field(strict=True, ge=1, le=MOST_TOKENS)]
+
+
+BATCHING: Final = ("static", "continuous")
+
+
+def _read_batching(raw: Any) -> Any:
+    """Refuse the name of a scheduler that is neither shipped nor registered."""
+    known = (*BATCHING, *scheduler.names)
+    if raw not in known:
+        raise BadValueError(*not_one_of(raw, known))
+    return raw
 
 
 class RequestLengthSpec(Spec):
@@ -50,8 +63,11 @@ class ServingSpec(Spec):
     """Seed of gaps and lengths."""
     lengths: Annotated[tuple[RequestLengthSpec, ...], Field(max_length=1000)] | None = None
     """Lengths to sample from; those of `generation` if left out."""
-    batching: Literal["static", "continuous"] = "continuous"
-    """`static`: a batch stays together until its last token. `continuous`: requests join and leave between steps."""
+    batching: Annotated[
+        str, BeforeValidator(_read_batching), WithJsonSchema({"enum": list(BATCHING), "type": "string"})
+    ] = "continuous"
+    """`static`: a batch stays together until its last token. `continuous`: requests join and leave between steps. A
+    scheduler of an extension is named as well."""
     batch_size: Count | None = None
     """Largest number of sequences in a batch; that of `generation` if left out."""
     longest_wait: SourcedTime | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 _LONGEST = 40
@@ -120,3 +120,15 @@ def counted(count: int, word: str) -> str:
     ('1 IPU', '4 IPUs')
     """
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def not_one_of(given: Any, known: Sequence[str]) -> tuple[str, str]:
+    """Return the problem of a value that is none of the known words, and the cure.
+
+    >>> not_one_of("torsu", ("ladder", "torus"))
+    ('`torsu` is not one of `ladder` or `torus`', 'did you mean `torus`?')
+    """
+    *others, last = (f"`{word}`" for word in known)
+    close = nearest(str(given), known)
+    what = f"{quoted(given)} is not one of {', '.join(others)} or {last}"
+    return what, f"did you mean `{close}`?" if close else "write one of them"

@@ -120,9 +120,6 @@ class SweepResult(Answered):
         return list(self.rows())
 
 
-Swept = SweepResult  # its name until 0.12
-
-
 def sheet_of(swept: SweepResult, report: Report) -> Sheet:
     """Return the chart of `--plot`.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
-from podsim.errors import MissingDataError
+from podsim.errors import MissingDataError, PodsimError
+from podsim.extend import operation_cost
 from podsim.memo import Memo
 from podsim.models.op import (
     DROPOUT,
@@ -178,7 +180,17 @@ class CostModel:
         return self._sequences.get((sequence, share), lambda: tuple(self.op(op, share) for op in sequence))
 
     def op(self, op: Op, available_memory_proportion: float) -> OpCost:
-        """Cost one operation."""
+        """Cost one operation, by a registered function if there is one for its class."""
+        cost, registered = self._op(op, available_memory_proportion), operation_cost.get(type(op).__name__)
+        account = registered(op, self.ipu) if registered else None
+        if account is None:
+            return cost
+        if not (isinstance(account, Account) and 0 < account.cycles < math.inf):
+            what = f"the registered cost of {type(op).__name__} {op.name} is {account}, not a positive number of cycles"
+            raise PodsimError(what, do="return an `Account` with cycles above 0, or None for podsim's own cost")
+        return replace(cost, account=account)
+
+    def _op(self, op: Op, available_memory_proportion: float) -> OpCost:
         match op:
             case MatMul():
                 return self._matmul(op, available_memory_proportion)

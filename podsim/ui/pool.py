@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsim.errors import PodsimError
+from podsim.extend import extension_paths, load_extension
 
 MOST_WAITING: Final = 64
 """Most waiting sessions; further ones are refused."""
@@ -40,10 +41,12 @@ def _stop(_number: int, _frame: object) -> None:
         raise _InterruptedError
 
 
-def _answer_all(pipe: Connection, scratch: Path) -> None:
+def _answer_all(pipe: Connection, scratch: Path, extensions: Iterable[Path]) -> None:
     """Answer what comes through a pipe: (done, total) while a job goes on, then a list of its answer or error."""
     from podsim.ui.answer import Job
 
+    for path in extensions:
+        load_extension(path)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, _stop)
@@ -94,7 +97,7 @@ class _Worker:
     def __init__(self, scratch: Path) -> None:
         context = get_context("spawn")  # the server has threads, which a fork would lose
         self._pipe, far = context.Pipe()
-        self.process = context.Process(target=_answer_all, args=(far, scratch))
+        self.process = context.Process(target=_answer_all, args=(far, scratch, extension_paths()))
         self.process.start()
         far.close()
 

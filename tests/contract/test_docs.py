@@ -166,6 +166,8 @@ class Reader:
                 for line, after in zip(lines := block.text.splitlines(), [*lines[1:], ""], strict=True):
                     if line.startswith("$ "):
                         self._command(words(line.removeprefix("$ ")), after)
+            case "python" if name := file_name(block.text):
+                Path(name).write_text(block.text + "\n", encoding="utf-8")
             case "python":
                 self._python(block)
             case "text" if self.printed:

@@ -27,6 +27,7 @@ FOUNDATION = {
     "git",
     "escaped",
     "options",
+    "extend",
     "user_file",
     "packages",
     "format",

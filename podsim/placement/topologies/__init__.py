@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple, Protocol, cast
 
-from podsim.scenario.hardware import System
+from podsim.scenario.hardware import RegisteredTopology, System
 
 
 class Connection(NamedTuple):
@@ -28,11 +28,27 @@ class Topology(Protocol):
         """Return adjacent IPUs in ring order: each IPU is close to the next, and the last to the first."""
 
 
+class _Registered:
+    """Topology of a registered function; its rings join IPUs in ascending order."""
+
+    def __init__(self, topology: RegisteredTopology) -> None:
+        self._function, self._parameters = topology.function, topology.parameters
+
+    def connections(self, system: System, first: int, last: int) -> Iterator[Connection]:
+        """Yield what the function does with the parameters of the pod."""
+        yield from self._function(system, first, last, **self._parameters)
+
+    def ring(self, members: Sequence[int]) -> tuple[int, ...]:
+        """Return the members as they are."""
+        return tuple(members)
+
+
 def topology_of(system: System) -> Topology:
     """Return the topology of a pod with several IPUs."""
-    return _topology(system.topology)
+    topology = system.topology
+    return _Registered(topology) if isinstance(topology, RegisteredTopology) else _shipped(str(topology))
 
 
 @cache
-def _topology(name: str) -> Topology:
+def _shipped(name: str) -> Topology:
     return cast(Topology, import_module(f"{__name__}.{name}"))

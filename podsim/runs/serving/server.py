@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsim.errors import PodsimError
+from podsim.extend import scheduler
 from podsim.runs.serving.arrivals import MAX_SPAN_DAYS, MAX_SPAN_PS, Requests, Users
 from podsim.runs.serving.outcome import ServingOutcome, Timeline, outcome_of
 from podsim.scenario.wording import quoted
-from podsim.units import PS_PER_S, seconds_to_ps
+from podsim.units import PS_PER_S, ps_to_seconds, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
 
 NEVER: Final = (1 << 63) - 1
@@ -92,7 +93,28 @@ class ContinuousBatching:
         _check_size(self.size)
 
 
-Batching = StaticBatching | ContinuousBatching
+@dataclass(frozen=True, slots=True)
+class RegisteredBatching:
+    """Batching in which a registered function says between steps how many waiting requests join."""
+
+    size: int  # largest number of sequences at a time
+    name: str  # name of the function
+
+    def __post_init__(self) -> None:
+        _check_size(self.size)
+
+    def admitted(self, waiting: int, running: int, waited_s: float) -> int:
+        """Return the number of waiting requests that join a batch now."""
+        admit = scheduler.get(self.name)
+        assert admit is not None
+        count = admit(waiting, running, self.size, waited_s)
+        if not isinstance(count, int) or not 0 <= count <= min(waiting, self.size - running):
+            what = f"scheduler `{self.name}` admits {quoted(count)} of {waiting} requests to a batch of {running}"
+            raise PodsimError(what, do=f"return a whole number from 0 to {min(waiting, self.size - running)}")
+        return count
+
+
+Batching = StaticBatching | ContinuousBatching | RegisteredBatching
 
 
 def _check_size(size: int) -> None:
@@ -156,9 +178,10 @@ def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Ti
 
 def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -> Timeline | None:
     """Serve in the compiled core; return None without a core, or if times do not fit into 64 bits."""
-    if _core_serve is None:
+    batching = service.batching
+    if _core_serve is None or isinstance(batching, RegisteredBatching):
         return None
-    batching, count, paces = service.batching, len(requests), _paces(service)
+    count, paces = len(requests), _paces(service)
     coming = in_portions(range(count), "request", watch)
     zeros = array("q", (0,))
     try:
@@ -334,6 +357,7 @@ class _Run:
     def __init__(self, service: Service, requests: Coming) -> None:
         self._think_ps, self._arrival_ps = _thoughts(requests), list(_arrivals(requests))
         self._requests, self._size = requests, service.batching.size
+        self._registered = service.batching if isinstance(service.batching, RegisteredBatching) else None
         self._wait_ps, self._stays = _wait_ps(service.batching), _stays(service.batching)
         self._paces, self._copies = _paces(service), service.replica_count
         # The first slots of all replicas come before their second slots.
@@ -361,6 +385,10 @@ class _Run:
                     if slot.running < self._size:
                         slot.cut(now)
             self._decide_all(now)
+        if self._taken < self._come:
+            assert self._registered is not None
+            what = f"scheduler `{self._registered.name}` never starts {self._come - self._taken:,} requests"
+            raise PodsimError(what, do="let it admit a request to an empty batch when no more arrive")
         stamps = (self._start_ps, self._first_token_ps, self._last_token_ps, (slot.busy_ps for slot in self._slots))
         return Timeline(_as_they_came(self._requests, arrival_ps), *map(tuple, stamps))
 
@@ -407,8 +435,12 @@ class _Run:
         slot.running, slot.stretch = len(members), 0
         waiting, room = self._come - self._taken, 0 if self._stays and members else self._size - len(members)
         deadline = self._arrival_ps[self._taken] + self._wait_ps if waiting else None
-        if deadline is not None and room and (waiting >= self._size or deadline <= now):
-            slot.joining = range(self._taken, self._taken + min(waiting, room))
+        joining = min(waiting, room) if waiting >= self._size or (deadline is not None and deadline <= now) else 0
+        if self._registered and waiting and room:
+            waited_s = ps_to_seconds(now - self._arrival_ps[self._taken])
+            joining, deadline = self._registered.admitted(waiting, len(members), waited_s), None
+        if joining:
+            slot.joining = range(self._taken, self._taken + joining)
             self._start_ps[slot.joining.start : slot.joining.stop] = [now] * len(slot.joining)
             self._taken, slot.idle = slot.joining.stop, False
         elif members:

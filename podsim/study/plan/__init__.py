@@ -51,9 +51,7 @@ from podsim.study.plan.report import MOST_SHOWN, PlanResult, rank_key
 from podsim.user_file import MOST_BYTES, read_at_most
 from podsim.watch import Tell, no_progress, telling
 
-__all__ = ["Answer", "Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
-Answer = PlanResult
-"""Alias of `PlanResult`."""
+__all__ = ["Goal", "Job", "Option", "Part", "PlanResult", "find_systems", "plan", "read_goal"]
 _LONG: Final = 48
 """Number of candidates from which on a plan takes long."""
 _DIVISIONS: Final = {"given": ("as given",), "chosen": ("chosen",)}
