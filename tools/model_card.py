@@ -12,6 +12,7 @@ from statistics import fmean
 from podsim.format import format_count, format_significant
 from podsim.report.table import Table, columns
 from podsim.result.evidence import residuals
+from podsim.result.gaps import known_gaps
 from podsim.show.markdown import to_markdown
 from podsim.validation import RowComparison
 from podsim.validation.comparison import sizes_of
@@ -131,6 +132,13 @@ def _figures(row: RowComparison) -> tuple[str, str]:
 def fitted_table(comparisons: Sequence[RowComparison]) -> str:
     """Return a table of the numbers of fitted choices and of published figures."""
     return to_markdown(replace(identifiability_table(identifiability(comparisons)), title=""))
+
+
+def gaps_table() -> str:
+    """Return a table of known gaps, the largest first."""
+    gaps = sorted(known_gaps(), key=lambda gap: -max(map(abs, gap.excesses())))
+    cells = [(gap.name, gap.size, ", ".join(gap.rows), gap.cause) for gap in gaps]
+    return to_markdown(Table(columns("runs", ">published against predicted", "rows", "cause"), cells, ""))
 
 
 def blind_table() -> str:

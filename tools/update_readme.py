@@ -12,12 +12,13 @@ from podsim.validation import RowComparison, validate
 from podsim.validation.coverage import coverage
 from podsim.validation.reference_data import HOLD_OUT
 from podsim.validation.show import coverage_table, summary_table
-from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table
+from tools.model_card import accuracy_in_short, blind_table, envelope_table, faults_table, fitted_table, gaps_table
 from tools.page_tables import epochs_table
 
 ROOT = Path(__file__).resolve().parent.parent
 README, PAGE, CARD = "README.md", "docs/background/accuracy.md", "docs/model-card.md"
 ACCURACY, LEFT_OUT = "accuracy", "left out"
+GAPS = "docs/background/weak-spots.md"
 RANGES = "docs/background/ranges.md"
 GRAPHS = "docs/guides/graph-networks.md"
 
@@ -50,6 +51,7 @@ def generated_texts() -> tuple[tuple[str, str, str], ...]:
         (CARD, "faults", faults_table(comparisons)),
         (CARD, "fitted", fitted_table(comparisons)),
         (CARD, "blind", blind_table()),
+        (GAPS, "gaps", gaps_table()),
         (GRAPHS, "epochs", epochs_table(comparisons)),
     )
 

@@ -30,6 +30,7 @@ def forward_job(spec: ForwardScenario, workload: Workload, fit: Fit = "refuse") 
         # In a call of one batch, its transfers cannot overlap with computation.
         overlapped_io=spec.calls.batches_per_call > 1,
         numbers_converted=spec.calls.numbers_converted,
+        synthetic=spec.calls.synthetic,
         wide_weight_loads=spec.memory.wide_weight_loads,
         reserve=spec.memory.reserve,
         available_memory_proportion=(float(spec.memory.available_memory_proportion),) * stages,

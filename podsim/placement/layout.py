@@ -70,6 +70,7 @@ class Layout:
     # True if I/O tiles work while others compute; otherwise transfers and computation alternate
     overlapped_io: bool = True
     numbers_converted: bool = False  # True if the process converts each number of a result before it calls again
+    synthetic: bool = False  # True if forward passes exchange neither inputs nor results with the host
     wide_weight_loads: bool = False  # True if the matrix unit loads weights from interleaved memory
     prefetch_depth: int = 1  # micro-batches that each replica's prefetch buffer holds
     available_memory_proportion: tuple[float, ...]  # share of tile memory for temporaries of an operation, per IPU

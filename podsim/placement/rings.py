@@ -18,8 +18,10 @@ from podsim.placement.topology import Channel, Routes
 from podsim.scenario.hardware import System
 from podsim.tiles.collective import Steps
 
-OWN_LINK = "/ring"
-"""Suffix of the names of channels with links that belong to the rings of one direction only."""
+
+def own_link_id(channel: str, way: int) -> str:
+    """Return the name of the channel with the links of a connection that belong to the rings of one direction, ±1."""
+    return f"{channel}/ring{way:+}"
 
 
 def ring_of(system: System, members: Sequence[int]) -> tuple[int, ...]:
@@ -69,7 +71,7 @@ class RingLayout:
             channels = self.routes.between(ipu, neighbour).channels
             if self.own_link_bytes_per_s:
                 own = rings * self.own_link_bytes_per_s
-                channels = tuple(Channel(f"{channel.id}{OWN_LINK}{way:+}", own) for channel in channels)
+                channels = tuple(Channel(own_link_id(channel.id, way), own) for channel in channels)
             yield neighbour, channels, rings * chunk
 
     def steps_of(self, system: System, byte_count: float, halved_bytes: float) -> Steps:

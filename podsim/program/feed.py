@@ -11,7 +11,7 @@ from math import ceil
 
 from podsim.placement.layout import Layout
 from podsim.placement.plan import Plan
-from podsim.placement.topology import Channel, streaming_channels
+from podsim.placement.topology import Channel, host_link_ids, streaming_channels
 from podsim.program.faults import slow_parts
 from podsim.program.host import served_replicas
 from podsim.program.replicas import Replicas
@@ -41,7 +41,8 @@ class Feed:
         cost, clock_hz = plan.stages[0], plan.system.machine.ipu.clock_hz
         cycles = cost.forward.cycles if len(plan.stages) > 1 else cost.cycles
         # Phased execution loads one micro-batch after the other, and waits for each.
-        self.is_live = not plan.phases and self.interval_ps() > cycles_to_ps(cycles, clock_hz)
+        is_fed = not (plan.phases or plan.layout.synthetic)
+        self.is_live = is_fed and self.interval_ps() > cycles_to_ps(cycles, clock_hz)
 
     @property
     def update_count(self) -> int:
@@ -77,6 +78,8 @@ class Feed:
 
     def input_steps(self, replica: int, local: int = 0) -> tuple[Step, ...]:
         """Return the steps in which an IPU of a replica's first stage waits for a micro-batch and loads it."""
+        if self._plan.layout.synthetic:
+            return ()
         load = self._load(replica, local)
         if local or not self.is_live:
             return load
@@ -114,7 +117,7 @@ class Feed:
         processes = ceil(self._replicas.per_host / served_replicas(plan))
         decode = workload.host_decode_count * system.host.decode_s_per_image(processes)
         channels: list[Channel] = [
-            Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
+            Channel(host_link_ids(ipu // machine.ipu_count)[0], machine.host_link.bandwidth_bytes_per_s)
         ]
         if plan.layout.fetching_tiles:
             channels += streaming_channels(system, ipu, "read", plan.layout.io_tiles)

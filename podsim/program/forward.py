@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
-from podsim.placement.topology import Channel, streaming_channels
+from podsim.placement.topology import Channel, host_link_ids, streaming_channels
 from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.host import Call, forward_call, served_replicas
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
@@ -61,7 +61,7 @@ class _Replica:
         self._work = [work(f"stage {cost.stage.index}", cost.forward, ipu.clock_hz) for cost in plan.stages]
         self._sync = Work("sync", ((SYNC, cycles_to_ps(ipu.multi_ipu_sync_cycles, ipu.clock_hz)),))
         # Fixed time of a batch's exchange with the host, in addition to its transfers.
-        seconds = plan.software.forward_exchange_s
+        seconds = 0.0 if plan.layout.synthetic else plan.software.forward_exchange_s
         self._answer = (Work("host exchange", ((HOST, seconds_to_ps(seconds)),)),) if seconds else ()
         # With several batches in a call, the IPU does not wait until a result has reached the host.
         self._output: Step = Exchange((self._host_transfer("write"),))
@@ -73,12 +73,16 @@ class _Replica:
     def one_batch(self) -> Group:
         """Return the phases of one batch: call, input, one stage after the other, output."""
         first, last = (self._host_transfer(way, self._plan.system.machine.host_link.latency_s) for way in _WAYS)
-        phases = [self._call, self._phase("input", 0, *self._answer, Exchange((first,)))]
+        is_fed = not self._plan.layout.synthetic
+        phases = [self._call]
+        if is_fed:
+            phases.append(self._phase("input", 0, *self._answer, Exchange((first,))))
         for stage, work_of_stage in enumerate(self._work):
             phases.append(self._phase(f"stage {stage}", stage, work_of_stage))
             if stage < self._last:
                 phases.append(self._phase(f"hand over {stage}", stage, self._sync, self._hand_over[stage]))
-        phases.append(self._phase("output", self._last, Exchange((last,))))
+        if is_fed:
+            phases.append(self._phase("output", self._last, Exchange((last,))))
         return Group(f"replica{self._replica}", tuple(self._lanes), tuple(phases))
 
     def calls(self, feed: Feed) -> Group:
@@ -120,7 +124,10 @@ class _Replica:
             yield Barrier(f"replica{self._replica}/cycle", wait)
             yield self._sync
         if runs:
-            yield self._hand_over[stage] if stage < self._last else self._output
+            if stage < self._last:
+                yield self._hand_over[stage]
+            elif not self._plan.layout.synthetic:
+                yield self._output
 
     def _activations(self, stage: int) -> Transfer:
         byte_count = self._plan.handed_over_bytes(stage)
@@ -135,8 +142,11 @@ class _Replica:
         reads = direction == "read"
         ipu = self._ipus[0 if reads else -1]
         link, streaming = system.machine.host_link, system.machine.streaming_memory
-        way = f"machine{ipu // system.machine.ipu_count}/host_link" + ("" if reads else "/up")
-        channels = (Channel(way, link.bandwidth_bytes_per_s), *streaming_channels(system, ipu, direction))
+        down, up = host_link_ids(ipu // system.machine.ipu_count)
+        channels = (
+            Channel(down if reads else up, link.bandwidth_bytes_per_s),
+            *streaming_channels(system, ipu, direction),
+        )
         byte_count = self._plan.workload.host_input_bytes if reads else self._plan.handed_over_bytes(self._last)
         name = "input" if reads else "result"
         return transfer(name, HOST, channels, byte_count, latency_s + streaming.latency_s)

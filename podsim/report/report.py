@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from podsim.escaped import line
 from podsim.report.chart import Chart, Sheet
@@ -29,11 +30,11 @@ class Tile:
 
 def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
     """Return the headline figures as a table: each with its range, and its notes below it."""
-    rows = [(tile.label, "\n".join((beside(tile.value, tile.range), *tile.notes))) for tile in tiles]
+    rows = [(tile.label, "\n".join((with_range(tile.value, tile.range), *tile.notes))) for tile in tiles]
     return Table((Column("", style="bold"), Column("")), rows, notes=notes)
 
 
-def beside(value: str, interval: str) -> str:
+def with_range(value: str, interval: str) -> str:
     """Return a figure followed by its prediction interval in brackets; without one, the figure alone."""
     return f"{value}  ({interval})" if interval else value
 
@@ -50,12 +51,24 @@ Part = str | Passage | Table | Chart | Folded
 """A block of a section: a paragraph, preformatted lines, a table, a chart or folded blocks."""
 
 
+class Topic(Enum):
+    """Questions that the sections of a result answer."""
+
+    REQUESTS = "latency of requests"
+    TIME = "breakdown of the time"
+    MEMORY = "content of the memories"
+    INPUTS = "inputs that are neither published nor measured"
+    TIMELINE = "timeline"
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a report. A page shows its title; text shows the titles of its tables instead."""
 
     title: str
     blocks: Sequence[Part]
+    topic: Topic | None = None
+    """Question that it answers, for readers that show only some sections."""
     short: bool = False
     """True if terminal, Markdown and notebook show the section; they show the numbers of its charts."""
     plotted: bool = False

@@ -35,6 +35,7 @@ from podsim.result.evidence import (
     numbers_beyond,
     residuals,
 )
+from podsim.result.gaps import gaps_of
 from podsim.scenario.assumptions import GIVEN, Assumption, assumptions, watched, with_number
 from podsim.scenario.scenario import Scenario
 
@@ -425,12 +426,13 @@ def ranges_line(ranges: Mapping[str, Range]) -> str:
 
 
 def verdict_of(result: Result) -> Iterator[str]:
-    """Yield the warnings to read first: missing validation, bias, and dependence on assumed inputs."""
+    """Yield the warnings to read first: missing validation, known gaps, bias, and dependence on assumed inputs."""
     stands_on = result.assumptions
     if result.envelope.text:
         yield result.envelope.text
     if not isinstance(stands_on, StandsOn):
         return
+    yield from gaps_of(stands_on.spec)
     name, headline = next(iter(stands_on.spreads().items()), ("", LogSpread({})))
     if not headline.is_between_quartiles and hasattr(result, name) and (value := result.predicted(name)):
         metric, factor = metric_of(name), headline.quantile(0.0)

@@ -25,7 +25,7 @@ from podsim.scenario.sections import (
 
 
 class BatchesSpec(Spec):
-    """Sequence of batches."""
+    """Batches of forward passes, one after the other."""
 
     batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
     """Batches of each replica that one session call runs, one after the other."""
@@ -33,10 +33,19 @@ class BatchesSpec(Spec):
     """Batches in the prefetch queue of each replica."""
     numbers_converted: Flag = False
     """Whether the process converts each number of a result into a Python number before its next call."""
+    synthetic: Flag = False
+    """Whether the IPUs make their inputs and drop their results, so that nothing is exchanged with the host."""
+
+    @model_validator(mode="after")
+    def _results_reach_the_process(self) -> BatchesSpec:
+        if self.synthetic and self.numbers_converted:
+            what = "with synthetic data no result reaches the process, which cannot convert its numbers"
+            raise BadValueError(what, "leave `numbers_converted` out")
+        return self
 
 
 class PassSpec(BatchesSpec):
-    """Sequence of batches for a model that podsim builds."""
+    """Batches of forward passes for a model that podsim builds."""
 
     batch_size: Count = 1
     """Sequences or images of one batch."""
@@ -129,7 +138,7 @@ class ForwardScenario(Scenario):
 
     @property
     def calls(self) -> BatchesSpec:
-        """Section with the sequence of batches: `forward`, or `data` for a model that is read from a file."""
+        """Section with the batches: `forward`, or `data` for a model that is read from a file."""
         found: BatchesSpec = getattr(self, "forward", self.data)
         return found
 

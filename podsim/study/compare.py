@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from math import isclose
 from string import ascii_uppercase
-from typing import Final
+from typing import Annotated, Final
 
 from podsim._version import __version__
 from podsim.draws import Draws, Range
@@ -15,6 +15,7 @@ from podsim.errors import PodsimError
 from podsim.format import format_bytes, format_duration_s, format_interval, format_significant, in_title, unit_for_s
 from podsim.metrics import BYTES, FIRST_TOKEN, LATENCY, METRICS, PER_SECOND, SECONDS, SHARE, Metric, metric_of
 from podsim.metrics import UPDATE as UPDATE_TIME
+from podsim.options import TIMES, Shell
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
@@ -247,15 +248,23 @@ def _ends(span: Range | None) -> dict[str, float] | None:
     return None if span is None else {"low": span.low, "high": span.high}
 
 
-def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
+def compare(
+    *sides: Annotated[Side, Shell((), "A B...", completes="scenarios")],
+    uncertainty: Annotated[int | Draws | None, TIMES] = None,
+    seed: int = 0,
+    watch: Watch = watched,
+) -> Comparison:
     """Compare results: changed metrics and their causes, time by kind, and differences of the inputs.
 
     Args:
         sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
-            podsim run; in Python mappings, loaded scenarios and results, too.
+            podsim run.
         uncertainty: Number of simulations of each side with inputs sampled from their ranges.
         seed: Seed of the samples.
         watch: Progress function that passes on the names of simulation steps.
+
+    Note:
+        In Python, `sides` may also be mappings, loaded scenarios and results.
 
     Returns:
         The comparison of the first side with each other side.
@@ -447,7 +456,7 @@ def _verdict(found: Difference) -> str:
     change = "the same" if row.verdict == SAME else _change(row.change, _DIGITS) or "not in both"
     change = with_range(change, _change_range(row), may_be_none=bool(row.within_ranges))
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
-    return f"{found.letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
+    return f"{found.letter} against A: {metric_of(row.metric).phrase} {change}; {worse} worse"
 
 
 def with_range(change: str, interval: str, *, may_be_none: bool) -> str:

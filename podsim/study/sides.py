@@ -277,7 +277,7 @@ class _Revision:
                     subject = pool.submit(_path_subject, *arguments).result()
             except PodsimError as error:
                 error.message, error.where, error.do = map(without_folder, (error.message, error.where, error.do))
-                raise error.at(label) from None
+                raise error.with_place(label) from None
         at = f"revision {self.name}" + f" ({self.commit[:_SHORT_HASH]})" * (not self.commit.startswith(self.name))
         taken = f"{subject.taken}, at {at}" if _is_result(str(self.path)) else f"{taken} at {at}"
         files = tuple((without_folder(path), digest) for path, digest in subject.files)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from podsim import memo
 from podsim._version import __version__
 from podsim.disk import digest, simulator
 from podsim.errors import OutputError, PodsimError, Problem, SpecError
 from podsim.metrics import HIGH, LOW
+from podsim.options import POSITIVE, SCENARIO_NAME, Shell
 from podsim.report.chart import Sheet
 from podsim.report.report import Report
 from podsim.result.files import check_outputs, check_writable, files_read
@@ -136,12 +137,12 @@ def sheet_of(swept: SweepResult, report: Report) -> Sheet:
 
 
 def sweep(
-    study: str | Path | Mapping[str, Any],
-    output: str | Path | None = None,
+    study: Annotated[str | Path | Mapping[str, Any], Shell((), completes="studies")],
+    output: Annotated[str | Path | None, Shell(("--output", "-o"))] = None,
     *,
-    scenario: str | None = None,
-    processes: int | None = None,
-    scheduler: str | None = None,
+    scenario: Annotated[str | None, SCENARIO_NAME] = None,
+    processes: Annotated[int | None, POSITIVE] = None,
+    scheduler: Annotated[str | None, Shell(metavar="ADDRESS")] = None,
     restart: bool = False,
     ranges: bool = False,
     tell: Tell | None = None,
@@ -153,8 +154,7 @@ def sweep(
     rows are in memory.
 
     Args:
-        study: A study file, a scenario and the keys that vary; or the name of a shipped study; in Python the content of
-            one, too.
+        study: A study file, a scenario and the keys that vary; or the name of a shipped study.
         output: Table to write, .parquet or .csv; the command writes STUDY.parquet by default.
         scenario: Vary this scenario, instead of that of the study.
         processes: Number of processes; by default the number of cores.
@@ -163,6 +163,9 @@ def sweep(
         ranges: Add the ends of 80 % prediction intervals, METRIC_low and _high; ten times slower.
         tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
         look: Callback that gets the number of points before their conditions are checked, if that takes long.
+
+    Note:
+        In Python, `study` may also be the content of a study file.
 
     Returns:
         The result, with `.rows()`, `.to_frame()` and `.report()`.

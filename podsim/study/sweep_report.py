@@ -270,7 +270,7 @@ class _TableStatistics:
         if self._count:
             metric, best = metric_of(self._metric), self._best[0]
             notes = (f"at {self._point_text(best)}" if self.keys else "", self._range_text(best))
-            label = f"{'Most' if metric.more_is_better else 'Least'} {metric.words}"
+            label = f"{'Most' if metric.more_is_better else 'Least'} {metric.phrase}"
             yield Tile(label, metric_text(self._metric, best[self._metric]), tuple(filter(None, notes)))
         for status, count in self._by_status.items():
             yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))

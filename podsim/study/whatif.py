@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from statistics import geometric_mean
-from typing import Final
+from typing import Annotated, Final
 
 from podsim._version import __version__
 from podsim.draws import Range
 from podsim.errors import PodsimError, Problem, SpecError
 from podsim.format import format_error, format_figure, format_interval
 from podsim.metrics import METRICS, SHARE
-from podsim.options import Factors, Overrides
+from podsim.options import POSITIVE, SCENARIOS, Factors, Overrides, Shell
 from podsim.report.chart import FASTER, SLOWER, Bar, Bars, Chart, bar_axis
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Cells, Table, columns
@@ -185,27 +185,30 @@ class WhatIf(JsonAnswer):
 
 
 def whatif(
-    *scenarios: Source,
+    *scenarios: Annotated[Source, SCENARIOS],
     times: Factors | None = None,
-    to: Overrides = (),
+    to: Annotated[Overrides, Shell(metavar="KEY=VALUE")] = (),
     overrides: Overrides = (),
     replan: bool = False,
-    processes: int | None = None,
+    processes: Annotated[int | None, POSITIVE] = None,
     tell: Tell | None = None,
 ) -> WhatIf:
     """Find the effect of each change of a machine or a scenario on its headline metric, one change at a time.
 
     Args:
-        scenarios: Scenario files, or names of shipped ones; in Python mappings or loaded ones, too.
+        scenarios: Scenario files, or names of shipped ones.
         times: Numbers to multiply, with factors: clock, tiles, memory, exchange, links, ipu_links, gw_links,
-            host_links, streaming, or the full key of a number; the usual ones, each x2, by default; in Python a
-            mapping of names to factors, too.
+            host_links, streaming, or the full key of a number; the usual ones, each x2, by default.
         to: Key and value to set, such as system=bow_pod64; each is one change, in addition to those of `times`, which
-            then has no default; in Python a mapping of key paths to values, too.
-        overrides: Replace a key of all scenarios; in Python a mapping of key paths to values, too.
+            then has no default.
+        overrides: Replace a key of all scenarios.
         replan: Also choose the layout again, for the unchanged machine and for each change.
         processes: Number of processes; by default the number of cores.
         tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
+
+    Note:
+        In Python, `scenarios` may also be mappings or loaded scenarios, `times` a mapping of names to factors, and `to`
+        and `overrides` mappings of keys to values.
 
     Returns:
         The effects of each change on each workload.

@@ -42,7 +42,7 @@ def test_a_batch_beyond_the_reference_runs_has_no_time_to_train() -> None:
     assert result.time_to_train_percentiles is None
     assert result.throughput_samples_per_s > 0
     (warning,) = (each for each in result.warnings if "no time to train" in each)
-    assert "give run.samples_to_converge or run.epochs" in warning
+    assert "give run.epochs or run.samples as a number" in warning
 
 
 def test_epochs_of_resnet_are_drawn_between_reference_points() -> None:
