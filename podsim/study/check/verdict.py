@@ -63,7 +63,7 @@ _COMMENT: Final = "<!-- podsim check -->"
 
 @dataclass(frozen=True)
 class Baseline:
-    """Metrics to compare with: the agreed ones, or those of another revision."""
+    """Reference metrics of a check: the agreed metrics, or the metrics of another revision."""
 
     scenarios: Mapping[str, Measured] = field(default_factory=dict)  # by case
     tolerance: str = "1 %"  # allowed relative change without an entry in `tolerances`

@@ -438,7 +438,7 @@ def written(scenario: str, loaded: LoadedScenario, chosen: Candidate | None, abo
 
 
 def _absolute(value: Any, folders: tuple[Path, ...]) -> Any:
-    """Return a value with the names of existing files in one of the folders replaced by absolute paths."""
+    """Return a value of a scenario in which names of files, found in one of the folders, are absolute paths."""
     if isinstance(value, dict):
         return {key: _absolute(inner, folders) for key, inner in value.items()}
     if isinstance(value, str) and value.endswith(_SUFFIXES):

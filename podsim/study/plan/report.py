@@ -493,7 +493,7 @@ def _scaled(found: PlanResult, figure: str, options: Sequence[Option]) -> tuple[
 
 
 def _bars(found: PlanResult, options: Sequence[Option]) -> Chart:
-    """Return a bar chart of the objective of options; all have it."""
+    """Return a bar chart of the objective of options, which all have it."""
     figure = found.goal.figure
     axis, numbers = _scaled(found, figure, options)
     bars = [
@@ -511,7 +511,10 @@ def _bars(found: PlanResult, options: Sequence[Option]) -> Chart:
 
 
 def _scatter(found: PlanResult, options: Sequence[Option], second: str) -> Chart:
-    """Return a scatter chart of objective and second metric of options, with the Pareto front; all have both."""
+    """Return a scatter chart of options over objective and second metric, with the Pareto front.
+
+    Every option has both metrics.
+    """
     figures, front = (found.goal.figure, second), found.front
     (y_axis, heights), (x_axis, places) = (_scaled(found, figure, options) for figure in figures)
     points = list(zip(options, places, heights, strict=True))
