@@ -1,4 +1,4 @@
-"""Probes: cheap repetitions of a run with other inputs, and their common parts."""
+"""Common parts of probes: a probe runs a scenario again with other inputs, and reuses what these do not change."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from podsim.tiles.model import CostModel
 
 @dataclass
 class _Traces:
-    """Traces of similar programs: most equal the first one, or share most chunks with it."""
+    """Cache for the traces of similar programs."""
 
-    first: tuple[Program, Trace] | None = None
-    chunks: Chunks | None = None
-    priced: tuple[PricedProgram, Structure] | None = None
+    first: tuple[Program, Trace] | None = None  # the first program with its trace
+    chunks: Chunks | None = None  # traces of parts of programs, without a compiled engine
+    priced: tuple[PricedProgram, Structure] | None = None  # structure of the first program, with formulas of its times
 
     def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
         """Keep the structure of a plan's program, so that programs of similar plans need not be compiled."""
@@ -44,23 +44,23 @@ class _Traces:
         return self.trace_of(compiled(plan))
 
     def trace_of(self, program: Program) -> Trace:
-        """Return the trace of a program."""
+        """Return the trace of a program, from the cache if it equals the first program."""
         explicit = bool(program.slowdowns)
         if self.first is None:
             self.first = program, execute(program, explicit=explicit)
-        known, trace = self.first
-        if known == program:
+        first, trace = self.first
+        if first == program:
             return trace
         if is_available():  # the compiled engine runs a program faster than it can be divided into chunks
             return execute(program, explicit=explicit)
         if self.chunks is None:
             self.chunks = Chunks()
-            self.chunks.trace(known)  # reference for the chunks of other programs
+            self.chunks.trace(first)  # reference for the chunks of other programs
         return self.chunks.trace(program) or execute(program, explicit=explicit)
 
 
 def figures(trace: Trace) -> object:
-    """Return the parts of a trace that an input may change."""
+    """Return what shows if two traces differ: the makespan and the mean breakdown."""
     return trace.makespan_ps, mean_account(trace.lanes)
 
 
@@ -68,14 +68,14 @@ class BaseProbe:
     """Base class of probes; pickling drops their caches."""
 
     metric: str
+    """Key of the headline metric."""
     _KEPT: tuple[str, ...] = ()
+    """Names of the attributes that are pickled."""
 
     def __init__(self, model: CostModel | None) -> None:
         self._model = model
-        self._traces, self._second = (
-            _Traces(),
-            _Traces(),
-        )  # of the program of the headline metric, and of a second program
+        self._traces = _Traces()  # of the program that gives the headline metric
+        self._second = _Traces()  # of a second program, such as the prefill
         self._parts = Parts()
 
     def __getstate__(self) -> dict[str, object]:
@@ -83,7 +83,10 @@ class BaseProbe:
         return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
     def _costs(self, fresh: CostModel, *, resplit: bool) -> CostModel | None:
-        """Return the costs for other inputs, with known splits of products; None if forbidden new splits are needed."""
+        """Return costs for other inputs, with the splits of matrix products over tiles from the first call.
+
+        If these splits are not possible, return `fresh` if `resplit` allows new splits, otherwise None.
+        """
         if self._model is None:
             self._model = fresh
         return fresh.with_splits(self._model) or (fresh if resplit else None)
