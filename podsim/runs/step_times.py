@@ -90,11 +90,11 @@ class PlannedSteps:
         return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """Return the time of one more token per sequence; the longest then has `context_tokens`, 2 or more. [s]"""
+        """Return the time of a decode step; the longest sequence has `context_tokens` so far, 2 or more. [s]"""
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:
-        """Return the times of one more token at each context. [s]"""
+        """Return the times of decode steps, for each number of tokens of the longest sequence so far. [s]"""
         # A static batch continues after its longest sequence has ended.
         longest = self.grids["decode"].tokens[-1]
         return self._between("decode", batch, np.minimum(np.asarray(contexts) - 1, longest))
@@ -145,7 +145,7 @@ class MovedSteps:
     """
 
     def __init__(self, steps: PlannedSteps, moved: PlannedSteps, shortest_prompt: int, factor: float = 1.0) -> None:
-        """Start without simulated differences.
+        """Take known times of steps; differences to the other inputs are simulated when they are needed.
 
         Args:
             steps: Times without the change.
@@ -175,7 +175,7 @@ class MovedSteps:
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:
-        """Return the times of one more token at each context. [s]"""
+        """Return the times of decode steps, for each number of tokens of the longest sequence so far. [s]"""
         steps_s = self._steps.decode_steps_s(batch, contexts)
         return self._factor * (steps_s + self._between("decode", batch, np.asarray(contexts)))
 
