@@ -295,7 +295,7 @@ def _with_reason(goal: Goal, option: Option) -> Option:
 
 
 def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
-    """Return the options without those of equal system, values and metrics: a chosen layout may equal the given one."""
+    """Return options that differ in system, values or metrics: a chosen layout may equal the given layout."""
     distinct: dict[tuple[object, ...], Option] = {}
     for option in ranked:
         figures = tuple(sorted((key, str(value)) for key, value in (option.figures or {}).items()))

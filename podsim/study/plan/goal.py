@@ -398,7 +398,7 @@ class Goal:
 
     @property
     def title(self) -> str:
-        """Names of the jobs, joined by their order, or the scenario."""
+        """Name of the scenario, or the names of all jobs in one text."""
         joined = ", then " if self.order == SEQUENCE else " beside "
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
 
