@@ -12,7 +12,6 @@ from podsim.garbage import no_search
 from podsim.placement import Plan
 from podsim.program.priced import PricedProgram
 from podsim.program.task import Program
-from podsim.result.breakdown import mean_account
 from podsim.scenario.assumptions import Parts
 from podsim.tiles.model import CostModel
 
@@ -57,11 +56,6 @@ class _Traces:
             self.chunks = Chunks()
             self.chunks.trace(first)  # reference for the chunks of other programs
         return self.chunks.trace(program) or execute(program, explicit=explicit)
-
-
-def figures(trace: Trace) -> object:
-    """Return what shows if two traces differ: the makespan and the mean breakdown."""
-    return trace.makespan_ps, mean_account(trace.lanes)
 
 
 class BaseProbe:

@@ -33,7 +33,7 @@ from podsim.result.sources import Sources, sources
 from podsim.result.training_times import TrainingOutcome
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.limits import convergence_condition, underflow_notes
-from podsim.runs.probes import BaseProbe, figures
+from podsim.runs.probes import BaseProbe
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import train
 from podsim.runs.warnings import spared_work, warnings_of
@@ -272,7 +272,7 @@ class TrainingProbe(BaseProbe):
         metrics = {UPDATE: update_s, THROUGHPUT: rate}
         if outcome.time_to_train_s is not None:
             metrics[TIME] = outcome.time_to_train_s
-        others = figures(trace), plan.memory, outcome
+        others = trace.makespan_ps, mean_account(trace.lanes), plan.memory, outcome
         noise = spec.software.noise
         drift = Drift.from_noise(noise, machine_count(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
