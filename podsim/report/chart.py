@@ -336,7 +336,7 @@ class Study:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The smallest and the largest value."""
+        """The smallest and the largest value of the metric."""
         known = [value for value in self.values if value is not None]
         return min(known), max(known)
 

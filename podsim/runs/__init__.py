@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Result: TypeAlias = RunResult | GenerationResult | ForwardResult
 
     class ResultOfRun(RunResult, GenerationResult, ForwardResult):  # type: ignore[misc]
-        """Metrics of all kinds of result, for type checkers: no type shows which kind a scenario gives."""
+        """Attributes of all kinds of result, for type checkers, which cannot know the kind of a scenario."""
 
 
 Source: TypeAlias = "str | Path | Mapping[str, object] | LoadedScenario"
@@ -99,14 +99,14 @@ def run(
 
 
 def run_loaded(loaded: LoadedScenario, settings: Settings) -> Result:
-    """Return the result of a scenario under the given settings, repeated with sampled inputs if these ask for it."""
+    """Simulate a loaded scenario, and repeat it with sampled inputs if the settings ask for that; return the result."""
     from podsim.scenario.activity import Activity
 
     if settings.noise is not None and loaded.spec.activity is not Activity.TRAINING:
         what = f"noise is known of session calls that train, not of {loaded.spec.activity.label}"
         raise PodsimError(what, do="leave --noise out")
     result: Result
-    match loaded.spec.activity:  # of which only the code for this one is imported
+    match loaded.spec.activity:  # each case imports only the code for its activity
         case Activity.TRAINING:
             from podsim.runs.train import training
 

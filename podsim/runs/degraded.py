@@ -1,4 +1,4 @@
-"""Training on a pod with slow parts: one simulation for each period with the same faults."""
+"""Training on a pod with slow parts: each period in which the same faults are present is simulated once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from podsim.units import ps_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Period of time spent on weight updates, since the start of the run, in which the faults do not change."""
+    """Period of a run in which the faults do not change; its times count only weight updates."""
 
     start_s: float  # begin of the period [s]
     end_s: float | None  # end of the period; None for the last one [s]
-    faults: tuple[FaultSpec, ...]
+    faults: tuple[FaultSpec, ...]  # faults during the period
 
 
 def stretches_of(faults: Sequence[FaultSpec]) -> Iterator[Stretch]:
@@ -34,15 +34,15 @@ def stretches_of(faults: Sequence[FaultSpec]) -> Iterator[Stretch]:
     ends = {float(fault.end) for fault in faults if fault.end is not None}
     marks = sorted({0.0} | {float(fault.begin) for fault in faults} | ends)
     for start, end in zip(marks, [*marks[1:], None], strict=True):
-        holding = (each for each in faults if each.begin <= start and (each.end is None or each.end > start))
-        yield Stretch(start, end, tuple(holding))
+        present = (fault for fault in faults if fault.begin <= start and (fault.end is None or fault.end > start))
+        yield Stretch(start, end, tuple(present))
 
 
 def updates_in(stretches: Sequence[tuple[Stretch, float]], update_count: float) -> list[float]:
     """Return the number of weight updates in each period; an update across a boundary counts in parts.
 
     >>> fault = FaultSpec.model_validate({"ipu": 0, "clock": 0.5, "from": "10 s", "until": "30 s"})
-    >>> updates_in([(each, 2.0 if each.faults else 1.0) for each in stretches_of([fault])], 25)
+    >>> updates_in([(stretch, 2.0 if stretch.faults else 1.0) for stretch in stretches_of([fault])], 25)
     [10.0, 10.0, 5.0]
 
     Args:
@@ -69,7 +69,12 @@ class Degraded:
 
 
 def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded:
-    """Run a scenario with faults."""
+    """Simulate a weight update in each period of a run with faults, and return the result of the run.
+
+    Raises:
+        PodsimError: The settings ask for noise.
+        ModelError: A fault leaves a weight update without an end.
+    """
     if settings.noise is not None:
         raise PodsimError("runs with faults have no noise yet", do="leave `faults` or the noise out")
     engine, record = settings.engine, settings.record
@@ -92,20 +97,20 @@ def degraded(spec: TrainingScenario, plan: Plan, settings: Settings) -> Degraded
         shown,
         waiting(healthy, traces[shown]),
     )
-    warnings = tuple(_unfelt(spec.faults, plan, programs))
+    warnings = tuple(_unused_parts(spec.faults, plan, programs))
     return Degraded(stretches[shown].faults, traces[shown], train(spec, plan, mean_s), report, warnings)
 
 
 def _update(program: Program, engine: Engine, *, record: bool) -> Trace:
-    """Simulate a weight update of every IPU."""
+    """Simulate a weight update; convert a deadlock into a `ModelError` of the key `faults`."""
     try:
         return execute(program, record=record, engine=engine)
     except DeadlockError as error:
         raise ModelError(error.message, do=error.do or "", key="faults") from None
 
 
-def _unfelt(faults: Sequence[FaultSpec], plan: Plan, programs: Sequence[Program]) -> Iterator[str]:
-    """Yield a warning for each fault of a part that no work and no transfer of a weight update needs."""
+def _unused_parts(faults: Sequence[FaultSpec], plan: Plan, programs: Sequence[Program]) -> Iterator[str]:
+    """Yield a warning for each fault of a part that a weight update does not use."""
     used = {name for program in programs for name in (*program.lanes, *channels_of(program))}
     for fault in faults:
         if used.isdisjoint(slow_parts(fault, plan.system, used)):

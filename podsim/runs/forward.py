@@ -38,7 +38,7 @@ from podsim.units import ps_to_seconds
 
 
 def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
-    """Run one batch through an idle replica, and session calls of many batches."""
+    """Simulate one batch in an idle replica and a session call of many batches; return the result of forward passes."""
     spec = loaded.require(ForwardScenario)
     model = spec.model.read(spec, loaded.folder, settings.watch)
     with placed(loaded):
@@ -46,14 +46,17 @@ def passes(loaded: LoadedScenario, settings: Settings) -> ForwardResult:
         costs = shared_cost_model(job)
         plan = make_plan(job, costs)
         batch = execute(compile_one_batch(plan))
-        seen = _followed(plan, settings)
+        progress = _progress(plan, settings)
         program = compile_calls(plan, explicit=settings.explicit)
-        call = execute(program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine)
+        call = execute(
+            program, explicit=settings.explicit, record=settings.record, watch=progress, engine=settings.engine
+        )
     stands_on = StandsOn(spec, ForwardProbe(model.workload, costs, settings.fit), resplit=settings.influence)
     return _result(loaded, spec, model, plan, batch, call, stands_on)
 
 
-def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
+def _progress(plan: Plan, settings: Settings) -> Iterable[int]:
+    """Return the numbers of events between updates of a progress bar; none unless the simulation is explicit."""
     if not settings.explicit:
         return ()
     replicas = Replicas(plan.system, plan.layout, explicit=False)
@@ -103,13 +106,13 @@ def _result(
 
 
 def _step(
-    name: str, spec: ForwardScenario, plan: Plan, compiled: Callable[[Plan], Program], trace: Trace
+    name: str, spec: ForwardScenario, plan: Plan, program_of: Callable[[Plan], Program], trace: Trace
 ) -> StepReport:
     breakdown_ps = mean_account(trace.lanes)
-    stood_on = sources(spec, lambda: task_prices(compiled(plan), plan, FORWARD_CALLS), breakdown_ps)
+    time_sources = sources(spec, lambda: task_prices(program_of(plan), plan, FORWARD_CALLS), breakdown_ps)
     products = product_rates(plan.stages, plan.system.machine.ipu.clock_hz)
     phases = phase_times(trace.phases)
-    return StepReport(name, trace.makespan_ps, breakdown_ps, phases, sources=stood_on, products=products)
+    return StepReport(name, trace.makespan_ps, breakdown_ps, phases, sources=time_sources, products=products)
 
 
 def _account(ipu: int, label: str, trace: Trace) -> IpuAccount:
@@ -121,9 +124,9 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
     clock = plan.system.machine.ipu.clock_hz
     for cost in plan.stages:
         for name, count in cost.stage.blocks:
-            for each in cost.blocks[name].forward:
-                seconds = {part: cycles * count / clock for part, cycles in each.account.parts()}
-                yield OperationRow(f"stage {cost.stage.index}", name, "forward", each.op.name, count, seconds)
+            for operation in cost.blocks[name].forward:
+                seconds = {part: cycles * count / clock for part, cycles in operation.account.parts()}
+                yield OperationRow(f"stage {cost.stage.index}", name, "forward", operation.op.name, count, seconds)
 
 
 class ForwardProbe(BaseProbe):
@@ -137,7 +140,10 @@ class ForwardProbe(BaseProbe):
         self._workload, self._fit = workload, fit
 
     def __call__(self, spec: ForwardScenario, *, resplit: bool) -> Measure | None:
-        """Run one batch, and a session call of many batches."""
+        """Simulate one batch and a session call.
+
+        Return None if matrix products need other splits and `resplit` is False.
+        """
         job = forward_job(spec, self._workload, self._fit)
         model = self._costs(cost_model(job), resplit=resplit)
         if model is None:

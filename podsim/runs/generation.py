@@ -32,15 +32,15 @@ from podsim.units import ps_to_seconds
 
 
 def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
-    """Run the step that processes a prompt (prefill), and the step that generates one more token (decode)."""
+    """Simulate a prefill and a decode step of a scenario, and return the result of text generation."""
     loaded.require(GenerationScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
         spec = loaded.require(GenerationScenario)
         job_of = partial(generation_job, fit=settings.fit)
-        asked = job_of(spec)
-        model = generation_cost_model(asked)
-        steps = plan_generation(asked, model)
+        job = job_of(spec)
+        model = generation_cost_model(job)
+        steps = plan_generation(job, model)
         prefill, decode = (
             execute(
                 compile_step(plan, explicit=settings.explicit),
@@ -73,7 +73,7 @@ def generation(loaded: LoadedScenario, settings: Settings) -> GenerationResult:
 
 
 def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -> StepReport:
-    """Return the time of a step, with its breakdown."""
+    """Return the report of a simulated step: its time with its breakdown, phases, loads and sources."""
     breakdown_ps = mean_account(trace.lanes)
     loads = [account.get(STREAMING, 0) for account in trace.helpers.values()]
     loads += (
@@ -95,7 +95,7 @@ def step_report(name: str, spec: GenerationScenario, plan: Plan, trace: Trace) -
 
 
 class GenerationProbe(BaseProbe):
-    """Probe of text generation, and of serving by its steps: tokens per second of whole batches."""
+    """Probe of text generation and of serving; its metric is the rate of tokens of full batches."""
 
     metric = TOKENS
     _KEPT = ("_job_of",)
@@ -105,24 +105,27 @@ class GenerationProbe(BaseProbe):
         self._job_of = job_of
 
     def __call__(self, spec: GenerationScenario, *, resplit: bool) -> Measure | None:
-        """Run both kinds of step."""
-        asked = self._job_of(spec)
-        model = self._costs(generation_cost_model(asked), resplit=resplit)
+        """Simulate a prefill and a decode step.
+
+        Return None if matrix products need other splits and `resplit` is False.
+        """
+        job = self._job_of(spec)
+        model = self._costs(generation_cost_model(job), resplit=resplit)
         if model is None:
             return None
-        steps = plan_generation(asked, model, advise=False)
+        steps = plan_generation(job, model, advise=False)
         prefill, decode = compile_step(steps.prefill), compile_step(steps.decode)
         others = (prefill, decode, steps.memory)
         trace = self._traces.trace_of(decode)
-        in_flight = asked.layout.batches_in_flight
+        in_flight = job.layout.batches_in_flight
         interval_ps = max(trace.makespan_ps, in_flight * longest_stage_ps(steps.decode, trace))
         interval_s = ps_to_seconds(interval_ps)
-        rate = in_flight * asked.layout.micro_batch_size / interval_s
+        rate = in_flight * job.layout.micro_batch_size / interval_s
         first_s = ps_to_seconds(self._second.trace_of(prefill).makespan_ps)
         metrics = {
             self.metric: rate,
             "time_per_output_token_s": interval_s,
             "time_to_first_token_s": first_s,
-            "latency_s": first_s + (asked.output_tokens - 1) * interval_s,
+            "latency_s": first_s + (job.output_tokens - 1) * interval_s,
         }
         return Measure(rate, others, metrics)

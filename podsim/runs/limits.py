@@ -10,7 +10,7 @@ from podsim.scenario.transformer_training import LoggedConvergence, RunSpec
 
 
 def convergence_condition(spec: TrainingScenario, samples_per_update: float) -> str | None:
-    """Return why the time to train holds only if the run converges, or None for a batch inside the validated range.
+    """Return the remark that convergence is not known for a batch of this size; None if it is within published limits.
 
     A run that was logged with its batch, or is sampled from reference runs, did converge. Source: [bert_blog].
     """

@@ -1,4 +1,4 @@
-"""Probes: cheap repetitions of a run with other inputs, and their common parts."""
+"""Common parts of probes: a probe runs a scenario again with other inputs, and reuses what these do not change."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from podsim.garbage import no_search
 from podsim.placement import Plan
 from podsim.program.priced import PricedProgram
 from podsim.program.task import Program
-from podsim.result.breakdown import mean_account
 from podsim.scenario.assumptions import Parts
 from podsim.tiles.model import CostModel
 
 
 @dataclass
 class _Traces:
-    """Traces of similar programs: most equal the first one, or share most chunks with it."""
+    """Cache for the traces of similar programs."""
 
-    first: tuple[Program, Trace] | None = None
-    chunks: Chunks | None = None
-    # with the numbers of the first program
+    first: tuple[Program, Trace] | None = None  # the first program with its trace
+    chunks: Chunks | None = None  # traces of parts of programs, without a compiled engine
+    # structure of the first program, with formulas of its times and their values
     recorded: tuple[PricedProgram, Structure, Sequence[int]] | None = None
 
     def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
@@ -56,38 +55,33 @@ class _Traces:
         return self.trace_of(compiled(plan))
 
     def trace_of(self, program: Program) -> Trace:
-        """Return the trace of a program."""
+        """Return the trace of a program, from the cache if it equals the first program."""
         explicit = bool(program.slowdowns)
         if self.first is None:
             self.first = program, execute(program, explicit=explicit)
-        known, trace = self.first
-        if known == program:
+        first, trace = self.first
+        if first == program:
             return trace
         if is_available():  # the compiled engine runs a program faster than it can be divided into chunks
             return execute(program, explicit=explicit)
         if self.chunks is None:
             self.chunks = Chunks()
-            self.chunks.trace(known)  # reference for the chunks of other programs
+            self.chunks.trace(first)  # reference for the chunks of other programs
         return self.chunks.trace(program) or execute(program, explicit=explicit)
-
-
-def figures(trace: Trace) -> object:
-    """Return the parts of a trace that an input may change."""
-    return trace.makespan_ps, mean_account(trace.lanes)
 
 
 class BaseProbe:
     """Base class of probes; pickling drops their caches."""
 
     metric: str
+    """Key of the headline metric."""
     _KEPT: tuple[str, ...] = ()
+    """Names of the attributes that are pickled."""
 
     def __init__(self, model: CostModel | None) -> None:
         self._model = model
-        self._traces, self._second = (
-            _Traces(),
-            _Traces(),
-        )  # of the program of the headline metric, and of a second program
+        self._traces = _Traces()  # of the program that gives the headline metric
+        self._second = _Traces()  # of a second program, such as the prefill
         self._parts = Parts()
 
     def __getstate__(self) -> dict[str, object]:
@@ -95,7 +89,10 @@ class BaseProbe:
         return kept | {"_model": None, "_traces": _Traces(), "_second": _Traces(), "_parts": Parts()}
 
     def _costs(self, fresh: CostModel, *, resplit: bool) -> CostModel | None:
-        """Return the costs for other inputs, with known splits of products; None if forbidden new splits are needed."""
+        """Return costs for other inputs, with the splits of matrix products over tiles from the first call.
+
+        If these splits are not possible, return `fresh` if `resplit` allows new splits, otherwise None.
+        """
         if self._model is None:
             self._model = fresh
         return fresh.with_splits(self._model) or (fresh if resplit else None)

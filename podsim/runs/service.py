@@ -1,7 +1,7 @@
 """Serving: from a scenario of text generation to percentiles, saturation and load curve, with their ranges.
 
-For the ranges, the same requests are served again with sampled inputs: each sample has its own times of steps, times a
-factor for the model's error. Two thousand requests are enough, and a few hundred to find the saturation.
+For the ranges, the same requests are served again with sampled inputs. Each sample has its own times of steps, which
+are multiplied by a factor for the model's error.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ _DEFAULT_LOAD: Final = 0.8
 _LARGEST_LOAD: Final = 10
 _LONG_S: Final = 5.0
 MOST_DRAWN: Final = 2_000
-_MOST_SOUNDED: Final = 400
+"""Largest number of requests that each sample serves."""
+_MOST_TO_SATURATE: Final = 400
+"""Largest number of requests that each sample serves to find its saturation."""
 _STEPS_OF_A_DRAW: Final = 10
 """Steps that one sample plans or simulates: both of a full batch, and four corners of each."""
 _UNDER_LOAD: Final = "serving under load"
@@ -74,20 +76,20 @@ _PATTERNS: Final[dict[str, Literal["poisson", "fixed"]]] = {"poisson": "poisson"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Requests of a run: their prompts, their outputs, and their arrivals."""
+    """Requests of a run, with the lengths of their prompts and outputs."""
 
-    load: Load  # requests at any rate; for a file, with its lengths in random order
-    # requests of a file with their arrivals, or those of users, who wait for their answers
+    load: Load  # requests that can arrive at any rate; for a file, with its lengths in random order
+    # requests with the arrivals of a file, or of users, who wait for answers; None for arrivals at a rate
     replay: Requests | Users | None = None
     inputs: tuple[tuple[str, str], ...] = ()  # path and SHA-256 of the file
 
 
 def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Return requests with random gaps and lengths."""
-    given = serving.lengths or (
+    """Return requests with random gaps and lengths, at a rate or of users."""
+    specs = serving.lengths or (
         RequestLengthSpec(prompt_tokens=generation.prompt_tokens, output_tokens=generation.output_tokens),
     )
-    lengths = tuple((each.prompt_tokens, each.output_tokens) for each in given for _ in range(each.weight))
+    lengths = tuple((spec.prompt_tokens, spec.output_tokens) for spec in specs for _ in range(spec.weight))
     load = Load(lengths, serving.request_count, serving.seed, _PATTERNS[serving.arrivals])
     if serving.users is None or serving.think is None:
         return Demand(load)
@@ -95,7 +97,7 @@ def drawn(serving: ServingSpec, generation: GenerationSpec) -> Demand:
 
 
 def replayed(path: Path, serving: ServingSpec, generation: GenerationSpec) -> Demand:
-    """Return the requests of a file."""
+    """Return the requests of a CSV file."""
     requests = read_arrivals(path, generation.sequence_length)
     pairs = tuple(zip(requests.prompt_tokens, requests.output_tokens, strict=True))
     digest = hashlib.sha256(read_at_most(path, MOST_BYTES)).hexdigest()
@@ -117,32 +119,33 @@ def serve_loaded(
 ) -> ServingResult:
     """Serve a loaded scenario; arguments as for `podsim.runs.serve.serve`."""
     if users is not None or think is not None:
-        served = getattr(loaded.spec, "serving", None)
-        loaded = load_scenario(loaded, None, _of_users(users, think, served, given=bool(rate or arrivals)))
+        serving = getattr(loaded.spec, "serving", None)
+        overrides = _user_overrides(users, think, serving, has_arrivals=bool(rate or arrivals))
+        loaded = load_scenario(loaded, None, overrides)
     spec = loaded.require(GenerationScenario, do="serve a scenario whose model is of kind `decoder`")
-    _check(rate, arrivals, loads)
+    _check_arguments(rate, arrivals, loads)
     with placed(loaded):
-        loaded, _ = divided(_open(loaded, spec), watch)
+        loaded, _ = divided(_with_served_batch(loaded, spec), watch)
     spec = loaded.require(GenerationScenario)
     demand = _demand(loaded, spec, replay=rate is None, arrivals=arrivals)
     with placed(loaded, "serving" if spec.serving else "parallelism"):
         job_of = partial(_job, demand=demand)
-        asked = job_of(spec)
-        model = generation_cost_model(asked)
-        steps = _planned(spec, asked, model)
+        job = job_of(spec)
+        model = generation_cost_model(job)
+        steps = _plan_steps(spec, job, model)
         plan = steps.decode
         decode = LazySequence(lambda: [step_report("decode", spec, plan, execute(compile_step(plan)))])
-    given = tuple(_argument_changes(spec.served, rate, arrivals, loads))
+    changes = tuple(_argument_changes(spec.served, rate, arrivals, loads))
     points = tuple(loads) or spec.served.loads
     stands_on = StandsOn(spec, GenerationProbe(job_of, model), resplit=influence)
-    made, service, requests = _result(
+    result, service, requests = _result(
         loaded,
         spec,
-        asked,
+        job,
         demand,
         rate or spec.served.rate,
         points,
-        given,
+        changes,
         stands_on,
         uncertainty,
         watch,
@@ -151,33 +154,37 @@ def serve_loaded(
     )
     draws: Sequence[ServiceDraws] = ()
     if uncertainty is not None:
-        served = Served(job_of, asked, service, requests, _saturating(demand.load, service))
+        served = Served(job_of, job, service, requests, _saturating(demand.load, service))
         draws = LazySequence(lambda: [service_draws(served, stands_on, uncertainty, watch)])
     # The envelope also names serving under load, which no validated run has.
-    outside = LazySequence(lambda: (*made.envelope.outside, _UNDER_LOAD))
-    return replace(made, decode=decode, draws=draws, envelope=Envelope(outside))
+    outside = LazySequence(lambda: (*result.envelope.outside, _UNDER_LOAD))
+    return replace(result, decode=decode, draws=draws, envelope=Envelope(outside))
 
 
-def _of_users(
-    users: int | None, think: str | float | None, known: ServingSpec | None, *, given: bool
+def _user_overrides(
+    users: int | None, think: str | float | None, serving: ServingSpec | None, *, has_arrivals: bool
 ) -> dict[str, Any]:
-    """Return the keys that replace a rate or a file of requests by users."""
-    if given:
+    """Return overrides that replace the rate or the file of requests of a scenario by users.
+
+    Raises:
+        PodsimError: Arguments also name a rate or a file (`has_arrivals`).
+    """
+    if has_arrivals:
         what = "users and a rate or a file of arrivals are given"
         raise PodsimError(what, do="leave one of them out: users send the next request when they have the answer")
-    asked: dict[str, Any] = {} if users is None else {"users": users}
-    asked |= {key: None for key in ("rate", "file") if users is not None and getattr(known, key, None) is not None}
+    keys: dict[str, Any] = {} if users is None else {"users": users}
+    keys |= {key: None for key in ("rate", "file") if users is not None and getattr(serving, key, None) is not None}
     if think is not None:
-        asked["think"] = think if isinstance(think, str) else f"{think} s"
-    elif known is None or known.think is None:
-        asked["think"] = "0 s"
-    return {f"serving.{key}": value for key, value in asked.items()}
+        keys["think"] = think if isinstance(think, str) else f"{think} s"
+    elif serving is None or serving.think is None:
+        keys["think"] = "0 s"
+    return {f"serving.{key}": value for key, value in keys.items()}
 
 
 def _argument_changes(
     serving: ServingSpec, rate: float | None, arrivals: str | Path | None, loads: Sequence[float]
 ) -> Iterator[Change]:
-    """Yield the arguments next to the scenario, as changes of it."""
+    """Yield the arguments that differ from the scenario, as changes of its keys."""
     if rate is not None and (serving.file or rate != serving.rate):
         yield Change("serving.rate", serving.rate, rate)
     if arrivals is not None:
@@ -186,8 +193,8 @@ def _argument_changes(
         yield Change("serving.loads", serving.loads, tuple(loads))
 
 
-def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
-    """Return the scenario with the served batch size, for which a search then chooses the best layout."""
+def _with_served_batch(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
+    """Return a scenario with an automatic layout with the served batch size, for which the search then chooses it."""
     if loaded.auto is None:
         return loaded
     size = spec.served.batch_size or spec.generation.batch_size
@@ -195,7 +202,7 @@ def _open(loaded: LoadedScenario, spec: GenerationScenario) -> LoadedScenario:
     return replace(loaded, spec=spec.model_copy(update={"generation": generation}))
 
 
-def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
+def _check_arguments(rate: float | None, arrivals: str | Path | None, loads: Sequence[float]) -> None:
     if rate is not None and arrivals is not None:
         raise PodsimError("both a rate and a file of arrivals are given", do="give one of them")
     if rate is not None:
@@ -209,6 +216,7 @@ def _check(rate: float | None, arrivals: str | Path | None, loads: Sequence[floa
 
 
 def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, arrivals: str | Path | None) -> Demand:
+    """Return the requests of a file or a scenario; `replay=False` leaves out their own arrivals, for another rate."""
     serving = spec.served
     if arrivals is not None:
         return replayed(Path(arrivals), serving, spec.generation)
@@ -222,14 +230,14 @@ def _demand(loaded: LoadedScenario, spec: GenerationScenario, *, replay: bool, a
 def _job(spec: GenerationScenario, demand: Demand) -> Generation:
     """Return the input of a plan with a full batch of the longest prompts, and with room for all requested tokens."""
     prompt, size = max(demand.load.lengths)[0], spec.served.batch_size or spec.generation.batch_size
-    asked = generation_job(spec).laid_out(micro_batch_size=size)
-    return replace(asked, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
+    job = generation_job(spec).laid_out(micro_batch_size=size)
+    return replace(job, prompt_tokens=prompt, output_tokens=spec.generation.sequence_length - prompt)
 
 
-def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> Steps:
-    """Plan both kinds of step of a full batch, if it fits."""
+def _plan_steps(spec: GenerationScenario, job: Generation, model: CostModel) -> Steps:
+    """Plan a prefill and a decode step of a full batch; raise `InfeasibleError` if it does not fit."""
     try:
-        return plan_generation(asked, model)
+        return plan_generation(job, model)
     except InfeasibleError as error:
         if spec.served.batch_size and error.do:
             error.do = error.do.replace("generation.batch_size", "serving.batch_size")
@@ -239,20 +247,21 @@ def _planned(spec: GenerationScenario, asked: Generation, model: CostModel) -> S
 def _result(
     loaded: LoadedScenario,
     spec: GenerationScenario,
-    asked: Generation,
+    job: Generation,
     demand: Demand,
     rate: float | None,
     loads: Sequence[float],
-    given: tuple[Change, ...],
+    changes: tuple[Change, ...],
     stands_on: StandsOn,
     uncertainty: Draws | None,
     watch: Watch,
     tell: Callable[[str], None],
     memory: Sequence[IpuMemory],
 ) -> tuple[ServingResult, Service, Requests | Users]:
-    serving, size, in_flight = spec.served, asked.layout.micro_batch_size, asked.layout.batches_in_flight
+    """Serve the requests; return the result, and the service and requests to serve again with sampled inputs."""
+    serving, size, in_flight = spec.served, job.layout.micro_batch_size, job.layout.batches_in_flight
     copies = serving.replicas or spec.copy_count
-    alone, *crowded = service_steps(asked)
+    first, *crowded = service_steps(job)
     batching: Batching
     match serving.batching:
         case "continuous":
@@ -261,7 +270,7 @@ def _result(
             batching = StaticBatching(size, serving.longest_wait or 0.0)
         case name:
             batching = RegisteredBatching(size, name)
-    service = Service(alone, batching, copies, tuple(crowded))
+    service = Service(first, batching, copies, tuple(crowded))
     load = _saturating(demand.load, service)
     begun_s = [clock()]
 
@@ -270,9 +279,10 @@ def _result(
         return names
 
     limit = saturation(service, load, margin=_MARGIN, watch=confirming)
-    # All steps are known before the confirming runs: their time is the pace, and the time before went into simulation.
+    # All steps are simulated before the two confirming runs. So these give the time to serve a request, and the rest of
+    # the time before them was the simulation of steps.
     pace_s = (clock() - begun_s[1]) / (2 * load.request_count)
-    step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / alone.simulated_count
+    step_s = max(0.0, begun_s[1] - begun_s[0] - 2 * load.request_count * pace_s) / first.simulated_count
     requests = demand.replay or demand.load.at_rate(rate or _DEFAULT_LOAD * limit.rate_per_s)
     to_serve, draws = len(requests) + len(loads) * load.request_count, 0
     if uncertainty is not None:
@@ -292,7 +302,9 @@ def _result(
         *serving_warnings(offered, outcome, limit, None if users is None else serving.users),
     )
     result = ServingResult(
-        **shared(loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=given),
+        **shared(
+            loaded, copies_in_use(spec, copies), stands_on, warnings=warnings, files=demand.inputs, changes=changes
+        ),
         batching=serving.batching,
         batch_size=size,
         max_batch=service.steps.max_batch,
@@ -310,17 +322,17 @@ def _result(
 
 
 def _saturating(load: Load, service: Service) -> Load:
-    """Return enough requests to fill all places several times, and no more than needed to find the saturation."""
+    """Return a load with as many requests as find the saturation: they fill all places several times."""
     fewest = _FULL_ROUNDS * service.place_count
     return replace(load, request_count=max(min(load.request_count, MOST_SOUNDINGS), fewest))
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Service and requests of a run that is repeated."""
+    """Service and requests of a run, to repeat it with sampled inputs."""
 
     job_of: Callable[[GenerationScenario], Generation]
-    asked: Generation
+    job: Generation
     service: Service
     requests: Requests | Users
     load: Load  # requests that find the saturation
@@ -328,37 +340,40 @@ class Served:
 
 @no_search()
 def service_draws(served: Served, stands_on: StandsOn, draws: Draws, watch: Watch = silent) -> ServiceDraws:
-    """Serve the first requests with the given inputs, and once for each sample of the uncertain inputs."""
+    """Serve the first requests once with the inputs of the run, and once for each sample of the uncertain inputs."""
     task = sampling_task(stands_on)
     numbers = in_portions(range(draws.count), "draws", watch)
     few = replace(served, requests=served.requests.head(MOST_DRAWN), load=_fewer(served.load, served.service))
     return ServiceDraws(
         draws.count,
         draws.seed,
-        tuple(each.key for each in task.inputs),
+        tuple(sampled.key for sampled in task.inputs),
         len(few.requests),
         _outcome(few, few.service),
-        tuple(_drawn(few, task, task.scatter, draws.seed, number) for number in numbers),
+        tuple(_serve_sample(few, task, task.scatter, draws.seed, number) for number in numbers),
         tuple(stands_on.envelope().outside),
     )
 
 
-def _drawn(served: Served, task: DrawTask, sigma: float, seed: int, number: int) -> DrawnService | None:
-    """Serve the requests with the inputs of one sample; return None if that is impossible."""
+def _serve_sample(served: Served, task: DrawTask, sigma: float, seed: int, number: int) -> DrawnService | None:
+    """Serve the requests with the inputs of one sample; return None if that is impossible.
+
+    `sigma` is the standard deviation of the model's log error.
+    """
     steps = served.service.steps
     assert isinstance(steps, PlannedSteps)
     try:
-        asked = served.job_of(sample_inputs(task, seed, number))
-        fresh = generation_cost_model(asked)
-        plan_generation(asked, model := fresh.with_splits(steps.model) or fresh, advise=False)
+        job = served.job_of(sample_inputs(task, seed, number))
+        fresh = generation_cost_model(job)
+        plan_generation(job, model := fresh.with_splits(steps.model) or fresh, advise=False)
         factor, shortest = sample_factor(sigma, seed, number), min(served.requests.prompt_tokens)
-        moved = PlannedSteps(asked, model=model)
-        crowd = tuple(
-            MovedSteps(each, PlannedSteps(asked, count, moved), shortest, factor)
-            for count, each in enumerate(served.service.crowded, 2)
-            if isinstance(each, PlannedSteps)
+        sampled = PlannedSteps(job, model=model)
+        crowded = tuple(
+            MovedSteps(crowded_steps, PlannedSteps(job, count, sampled), shortest, factor)
+            for count, crowded_steps in enumerate(served.service.crowded, 2)
+            if isinstance(crowded_steps, PlannedSteps)
         )
-        service = replace(served.service, steps=MovedSteps(steps, moved, shortest, factor), crowded=crowd)
+        service = replace(served.service, steps=MovedSteps(steps, sampled, shortest, factor), crowded=crowded)
         return _outcome(served, service)
     except (PodsimError, ValidationError):
         return None
@@ -369,5 +384,5 @@ def _outcome(served: Served, service: Service) -> DrawnService:
 
 
 def _fewer(load: Load, service: Service) -> Load:
-    """Return the smallest number of requests that shows the saturation."""
-    return replace(load, request_count=min(load.request_count, max(_MOST_SOUNDED, 4 * service.place_count)))
+    """Return a load with fewer requests, still enough to show the saturation of a sample."""
+    return replace(load, request_count=min(load.request_count, max(_MOST_TO_SATURATE, 4 * service.place_count)))

@@ -1,4 +1,4 @@
-"""Common parts of all runs: settings, choice of a layout, and places of errors."""
+"""Common parts of all runs: settings, choice of a layout, and locations of errors."""
 
 from __future__ import annotations
 
@@ -24,21 +24,18 @@ if TYPE_CHECKING:
 class Settings:
     """Settings of a simulation."""
 
-    explicit: bool = False  # every IPU of every replica, and every layer; the result is the same, more slowly
-    record: bool = False  # the timeline is kept
-    influence: bool = False  # all assumptions are measured, those too for which products have to be planned anew
-    # receives the names of the steps of a search for `parallelism: auto`, or of reading a graph
-    watch: Watch = watched
-    # progress callback: receives the approximate number of events of an explicit simulation, and follows it
-    follow: Follow = unseen
+    explicit: bool = False  # True to simulate every IPU of every replica, and every layer, with the same result
+    record: bool = False  # True to keep the timeline
+    influence: bool = False  # True to measure all assumptions, even if products have to be planned again
+    watch: Watch = watched  # progress callback of a search for `parallelism: auto`, or of reading a graph
+    follow: Follow = unseen  # progress callback of an explicit simulation, by numbers of events
     fit: Fit = "refuse"  # treatment of a given layout that does not fit
-    engine: Engine = "auto"  # which engine runs programs
+    engine: Engine = "auto"  # engine of the simulation
     noise: Seeds | None = None  # repetitions with noise, if any
-    # repetitions with assumed and calibrated inputs sampled from their ranges, if any
-    uncertainty: Draws | None = None
+    uncertainty: Draws | None = None  # repetitions with sampled inputs, if any
 
     def __post_init__(self) -> None:
-        """Refuse values that the command line does not allow."""
+        """Raise `PodsimError` for values that the command line does not allow."""
         if self.fit not in get_args(Fit):
             do = 'give "refuse" or "warn"'
             raise SpecError([Problem("", "fit", f"{quoted(self.fit)} is not a way to treat what does not fit", do)])
@@ -52,7 +49,7 @@ class Settings:
 
 @contextmanager
 def placed(loaded: LoadedScenario, section: str = "parallelism") -> Iterator[None]:
-    """Add the place of the key to errors; an infeasible plan gets the place of a section."""
+    """Add the location of their key to errors; an infeasible plan gets the location of `section`."""
     try:
         yield
     except (ModelError, MissingDataError) as error:
@@ -62,7 +59,7 @@ def placed(loaded: LoadedScenario, section: str = "parallelism") -> Iterator[Non
 
 
 def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice | None]:
-    """Return the scenario with its layout and, if the search chose it, the choice."""
+    """Return a scenario with its layout, and the choice if a search chose the layout (`parallelism: auto`)."""
     if loaded.auto is None:
         return loaded, None
     from podsim.search.auto import choose

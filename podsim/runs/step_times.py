@@ -1,4 +1,4 @@
-"""Times of the steps of one copy of a model: simulated at the points of a grid, interpolated between them."""
+"""Times of prefill and decode steps of one replica: simulated at the points of a grid, interpolated between them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from podsim.units import PS_PER_S
 
 MOST_SEQUENCES: Final = 1024
 """Upper end of the search for the largest batch."""
-# Layers of a stage after which each further layer takes the same time if loads overlap computation: two layers are
-# loaded ahead.
 _SETTLED_LAYERS: Final = 3
+"""Layers of a stage after which each further layer adds the same time, as two layers are loaded ahead."""
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,17 +42,17 @@ _Grid = tuple[int, ...]
 class _Grids:
     """Grid of simulated steps, for one kind of step."""
 
-    batches: _Grid
-    tokens: _Grid
+    batches: _Grid  # numbers of sequences
+    tokens: _Grid  # prompt tokens of a prefill, or context tokens before a decode step
 
 
 class PlannedSteps:
     """Times of the steps of a planned model; implements `StepTimes`.
 
-    Steps are simulated where batch and tokens are points of a grid, and interpolated bilinearly between. Prefills have
-    four points per doubling of the batch and eight per doubling of the prompt, since the divisions of matrix products
-    follow both. Decode steps are smooth and have powers of two. Without a cache every step computes the whole sequence,
-    padded to its full length, and tokens do not matter.
+    Steps are simulated at the points of a grid of batch and tokens, and interpolated bilinearly between. Prefills have
+    four points per doubling of the batch and eight per doubling of the prompt, because both change how matrix products
+    are divided. Decode steps change smoothly, and have one point per doubling. Without a KV cache, every step computes
+    the whole sequence, padded to its full length, and takes the same time for any number of tokens.
 
     A step takes the time of a batch through all stages, or the time in which the slowest stage processes every batch in
     flight, whichever is longer.
@@ -63,16 +62,23 @@ class PlannedSteps:
 
     def __init__(
         self,
-        asked: Generation,
+        job: Generation,
         in_flight: int = 1,
         like: PlannedSteps | None = None,
         model: CostModel | None = None,
     ) -> None:
-        """Start without simulated steps; `like` has this plan with another number in flight and shares its runs."""
-        self._asked, self._in_flight = asked, in_flight
-        self.model: CostModel = like.model if like else model or generation_cost_model(asked)
+        """Start without simulated steps.
+
+        Args:
+            job: Input of the plan, with the largest batch.
+            in_flight: Number of batches in flight.
+            like: Steps of the same job with another number in flight, whose simulations are shared.
+            model: Costs of operations; by default new ones.
+        """
+        self._job, self._in_flight = job, in_flight
+        self.model: CostModel = like.model if like else model or generation_cost_model(job)
         self._chunks: Chunks = like._chunks if like else Chunks()
-        batch, length = asked.layout.micro_batch_size, asked.sequence_length
+        batch, length = job.layout.micro_batch_size, job.sequence_length
         self.grids = {
             "prefill": _Grids(_grid(batch, 4), _grid(length, 8)),
             "decode": _Grids(_grid(batch, 1), _grid(length, 1)),
@@ -84,11 +90,11 @@ class PlannedSteps:
         return float(self._between("prefill", batch, np.array([prompt_tokens]))[0])
 
     def decode_s(self, batch: int, context_tokens: int) -> float:
-        """Return the time of one more token per sequence; the longest then has `context_tokens`, 2 or more. [s]"""
+        """Return the time of a decode step; the longest sequence has `context_tokens` so far, 2 or more. [s]"""
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:
-        """Return the times of one more token at each context. [s]"""
+        """Return the times of decode steps, for each number of tokens of the longest sequence so far. [s]"""
         # A static batch continues after its longest sequence has ended.
         longest = self.grids["decode"].tokens[-1]
         return self._between("decode", batch, np.minimum(np.asarray(contexts) - 1, longest))
@@ -101,20 +107,20 @@ class PlannedSteps:
     @cached_property
     def max_batch(self) -> int:
         """Largest number of sequences that fit, from the planned batch up to `MOST_SEQUENCES`."""
-        planned = self._asked.layout.micro_batch_size
+        planned = self._job.layout.micro_batch_size
         more = range(planned + 1, MOST_SEQUENCES + 1)
         return planned + bisect_left(more, True, key=lambda batch: not self._fits(batch))
 
     def _fits(self, batch: int) -> bool:
         try:
-            steps = draft_steps(self._asked.laid_out(micro_batch_size=batch), self.model)
+            steps = draft_steps(self._job.laid_out(micro_batch_size=batch), self.model)
             return all(ipu.fits for ipu in steps.memory)
         except InfeasibleError:
             return False
 
     def _between(self, name: StepName, batch: int, tokens: Ints) -> Floats:
-        """Return times interpolated between the surrounding grid points. [s]"""
-        if self._asked.layout.kv_cache == "none":
+        """Return the times of steps with these numbers of tokens, interpolated between grid points. [s]"""
+        if self._job.layout.kv_cache == "none":
             name, tokens = "prefill", np.ones_like(tokens)
 
         def step_ps(sequences: int, length: int) -> int:
@@ -124,22 +130,29 @@ class PlannedSteps:
         return np.rint(_bilinear(self.grids[name], batch, tokens, step_ps)) / PS_PER_S
 
     def _runs(self, name: StepName, batch: int, tokens: int) -> _Runs:
-        """Simulate a prefill of this many tokens, or the decode step after it."""
-        asked = self._asked.laid_out(micro_batch_size=batch)
-        if asked.layout.kv_cache != "none":
-            asked = replace(asked, prompt_tokens=tokens, output_tokens=1)
-        return _simulated(asked, lambda changed: plan_step(changed, name, self.model), self._chunks)
+        """Simulate a prefill of a number of tokens, or the decode step after it."""
+        job = self._job.laid_out(micro_batch_size=batch)
+        if job.layout.kv_cache != "none":
+            job = replace(job, prompt_tokens=tokens, output_tokens=1)
+        return _simulated(job, lambda changed: plan_step(changed, name, self.model), self._chunks)
 
 
 class MovedSteps:
-    """Times of the steps of a plan with other inputs; implements `StepTimes`.
+    """Times of the steps of a plan with other inputs, such as sampled ones; implements `StepTimes`.
 
-    The difference that other inputs make to a step is close to bilinear in batch and tokens: a call adds the same to
-    each step, and work grows with both. So the difference is simulated at four corners of each kind of step, and
-    interpolated.
+    The difference between the times of a step is close to bilinear in batch and tokens. So it is simulated at the four
+    corners of the grid of each kind of step, and interpolated.
     """
 
     def __init__(self, steps: PlannedSteps, moved: PlannedSteps, shortest_prompt: int, factor: float = 1.0) -> None:
+        """Take known times of steps; differences to the other inputs are simulated when they are needed.
+
+        Args:
+            steps: Times without the change.
+            moved: Times with the other inputs.
+            shortest_prompt: Shortest prompt of the requests, the first corner in tokens.
+            factor: Factor of all times.
+        """
         self._steps, self._moved, self._factor = steps, moved, factor
         self._corners = {
             name: (_Grids((grids.batches[0], grids.batches[-1]), _ends(grids.tokens, shortest_prompt)))
@@ -149,7 +162,7 @@ class MovedSteps:
 
     @property
     def max_batch(self) -> int:
-        """Number of sequences as before; samples in which a batch does not fit count as impossible."""
+        """Largest number of sequences, as without the other inputs."""
         return self._steps.max_batch
 
     def prefill_s(self, batch: int, prompt_tokens: int) -> float:
@@ -162,7 +175,7 @@ class MovedSteps:
         return float(self.decode_steps_s(batch, range(context_tokens, context_tokens + 1))[0])
 
     def decode_steps_s(self, batch: int, contexts: range) -> Floats:
-        """Return the times of one more token at each context. [s]"""
+        """Return the times of decode steps, for each number of tokens of the longest sequence so far. [s]"""
         steps_s = self._steps.decode_steps_s(batch, contexts)
         return self._factor * (steps_s + self._between("decode", batch, np.asarray(contexts)))
 
@@ -172,14 +185,14 @@ class MovedSteps:
         return _bilinear(corners, min(batch, corners.batches[-1]), inside, partial(self._more_s, name))
 
     def _at_corner(self, name: StepName, batch: int, tokens: int) -> float:
-        """Return the difference that the other inputs make. [s]"""
+        """Return the difference between the times of a step. [s]"""
         if name == "prefill":
             return self._moved.prefill_s(batch, tokens) - self._steps.prefill_s(batch, tokens)
         return self._moved.decode_s(batch, tokens + 1) - self._steps.decode_s(batch, tokens + 1)
 
 
 def _ends(grid: _Grid, shortest: int) -> _Grid:
-    """Return the last grid point at or below a number, and the last grid point.
+    """Return the last grid point at or below `shortest`, and the last grid point; one point if both are the same.
 
     >>> _ends((1, 2, 4, 8), 3), _ends((1,), 3)
     ((2, 8), (1,))
@@ -189,7 +202,7 @@ def _ends(grid: _Grid, shortest: int) -> _Grid:
 
 
 def _grid(last: int, points: int) -> _Grid:
-    """Return the numbers from 1 to `last`, with `points` per doubling, a power of two.
+    """Return numbers from 1 to `last`, with `points` (a power of two) per doubling.
 
     >>> _grid(30, 4)
     (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 30)
@@ -205,9 +218,10 @@ def _grid(last: int, points: int) -> _Grid:
 
 
 def _bilinear(grids: _Grids, batch: int, tokens: Ints, value: Callable[[int, int], float]) -> Floats:
-    """Interpolate values between the grid points around a batch and each number of tokens.
+    """Return the interpolated values at a batch and each number of tokens.
 
-    `value` is called only for points with a weight, if the numbers are consecutive.
+    `value` returns the value at a grid point; for consecutive numbers of tokens it is called only for points in use.
+
     >>> _bilinear(_Grids((1, 2), (1, 4, 8)), 2, np.array([4, 5, 6]), lambda batch, tokens: batch * tokens)
     array([ 8., 10., 12.])
     """
@@ -225,7 +239,9 @@ def _bilinear(grids: _Grids, batch: int, tokens: Ints, value: Callable[[int, int
 
 
 def _around(grid: _Grid, values: Ints) -> tuple[Ints, Ints, Floats]:
-    """Return the indexes of the points on either side, and the weight of the upper one; a grid point is on both sides.
+    """Return the indices of the grid points below and above each value, and the weight of the upper one.
+
+    A value at a grid point has this point on both sides.
 
     >>> _around((1, 2, 4, 8), np.array([5, 4]))
     (array([2, 2]), array([3, 2]), array([0.25, 0.  ]))
@@ -242,23 +258,23 @@ class _BatchRun:
     """Simulated times of one batch through all stages."""
 
     latency_ps: int  # from the first stage to the last [ps]
-    longest_stage_ps: int  # time of the slowest stage while the others work as well [ps]
+    longest_stage_ps: int  # time of the slowest stage while all stages work [ps]
 
     def step_ps(self, in_flight: int) -> int:
-        """Return the time of one step, or of all batches in flight at the slowest stage. [ps]"""
+        """Return the time of a step with a number of batches in flight. [ps]"""
         return self.latency_ps if in_flight == 1 else max(self.latency_ps, in_flight * self.longest_stage_ps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """Simulated step: of the whole model, or extrapolated from few layers per stage."""
+    """Simulated step of the whole model, or of a model with few layers to extrapolate from."""
 
     base: _BatchRun  # the step, or the step with few layers
-    longer: _BatchRun | None = None  # the step with one more layer in each stage
-    more: tuple[int, int] = (0, 1)  # number of layers beyond `base`, as a fraction with the number of stages below
+    longer: _BatchRun | None = None  # the step with one more layer in each stage than `base`; None for whole models
+    more: tuple[int, int] = (0, 1)  # (number of layers beyond `base`, number of stages)
 
     def step_ps(self, in_flight: int) -> int:
-        """Return the time with this number of batches in flight. [ps]"""
+        """Return the time of a step of the whole model with a number of batches in flight. [ps]"""
         base = self.base.step_ps(in_flight)
         if self.longer is None:
             return base
@@ -266,29 +282,30 @@ class _Runs:
         return base + (self.longer.step_ps(in_flight) - base) * layers // stages
 
 
-def _simulated(asked: Generation, planned: Callable[[Generation], Plan], chunks: Chunks) -> _Runs:
-    """Simulate one step through all stages.
+def _simulated(job: Generation, plan_of: Callable[[Generation], Plan], chunks: Chunks) -> _Runs:
+    """Simulate a step of a job through all stages.
 
-    If loads overlap computation, layers cannot be folded. The time is then extrapolated from a few layers: each further
-    layer takes the time of the last simulated one.
+    If loads overlap computation, equal layers cannot be simulated once for all. The time is then extrapolated from a
+    few layers: each further layer takes the time of the last simulated one.
     """
-    plan = planned(asked)
+    plan = plan_of(job)
     stages = len(plan.stages)
-    if not loads_overlap(plan) or asked.shape.layer_count <= stages * _SETTLED_LAYERS:
+    if not loads_overlap(plan) or job.shape.layer_count <= stages * _SETTLED_LAYERS:
         return _Runs(_run(plan, chunks))
-    few, longer = (_run(planned(with_layers(asked, count)), chunks) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
-    return _Runs(few, longer, (asked.shape.layer_count - stages * _SETTLED_LAYERS, stages))
+    few, longer = (_run(plan_of(with_layers(job, count)), chunks) for count in (_SETTLED_LAYERS, _SETTLED_LAYERS + 1))
+    return _Runs(few, longer, (job.shape.layer_count - stages * _SETTLED_LAYERS, stages))
 
 
 def _run(plan: Plan, chunks: Chunks) -> _BatchRun:
+    """Simulate a step of a plan."""
     program = compile_step(plan)
     # The compiled engine runs a program faster than it can be divided into chunks.
     trace = (None if is_available() else chunks.trace(program)) or execute(program, explicit=False)
     return _BatchRun(trace.makespan_ps, longest_stage_ps(plan, trace))
 
 
-def service_steps(asked: Generation) -> tuple[PlannedSteps, ...]:
-    """Return steps with 1, 2, … batches in flight, up to the requested number."""
-    alone = PlannedSteps(asked)
-    more = (PlannedSteps(asked, count, alone) for count in range(2, asked.layout.batches_in_flight + 1))
-    return (alone, *more)
+def service_steps(job: Generation) -> tuple[PlannedSteps, ...]:
+    """Return the times of steps with 1, 2, … batches in flight, up to the number of the layout."""
+    first = PlannedSteps(job)
+    more = (PlannedSteps(job, count, first) for count in range(2, job.layout.batches_in_flight + 1))
+    return (first, *more)

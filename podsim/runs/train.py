@@ -1,4 +1,4 @@
-"""Training: from a scenario to the result of one weight update, and of the whole run."""
+"""Training: from a scenario to the result, with the time of one weight update and the time to train."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from podsim.result.sources import Sources, sources
 from podsim.result.training_times import TrainingOutcome
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.limits import convergence_condition, underflow_notes
-from podsim.runs.probes import BaseProbe, figures
+from podsim.runs.probes import BaseProbe
 from podsim.runs.settings import Settings, divided, placed
 from podsim.runs.training import train
 from podsim.runs.warnings import spared_work, warnings_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
-    """Run one weight update of a scenario, and compute its whole run."""
+    """Simulate a weight update of a scenario, compute the time to train, and return the result."""
     loaded.require(TrainingScenario)
     with placed(loaded):
         loaded, choice = divided(loaded, settings.watch)
@@ -63,25 +63,25 @@ def training(loaded: LoadedScenario, settings: Settings) -> RunResult:
             slow = degraded(spec, plan, settings)
             program, trace, outcome = None, slow.trace, slow.outcome
         else:
-            seen, slow = _followed(plan, settings), None
+            progress, slow = _progress(plan, settings), None
             program = compile_program(plan, explicit=settings.explicit, in_order=settings.record)
             trace = execute(
-                program, explicit=settings.explicit, record=settings.record, watch=seen, engine=settings.engine
+                program, explicit=settings.explicit, record=settings.record, watch=progress, engine=settings.engine
             )
             outcome = train(spec, plan, ps_to_seconds(trace.makespan_ps))
-        found = _noisy(spec, plan, outcome, trace, settings)
-    known = None if settings.explicit or program is None else (program, trace)
+        noise = _noisy(spec, plan, outcome, trace, settings)
+    folded = None if settings.explicit or program is None else (program, trace)
 
     def prices() -> Prices:
-        return task_prices(known[0] if known else compile_program(plan), plan, TRAINING_CALLS)
+        return task_prices(folded[0] if folded else compile_program(plan), plan, TRAINING_CALLS)
 
-    stood_on = sources(spec, prices, mean_account(trace.lanes))
-    probe = TrainingProbe(job, model, outcome, known, slow.faults if slow else ())
+    time_sources = sources(spec, prices, mean_account(trace.lanes))
+    probe = TrainingProbe(job, model, outcome, folded, slow.faults if slow else ())
     stands_on = StandsOn(spec, probe, resplit=settings.influence)
     tasks = partial(compile_program, plan, explicit=True, faults=slow.faults if slow else (), in_order=True)
     result = replace(
-        _result(loaded, plan, trace, outcome, stands_on, choice, stood_on),
-        noise=found,
+        _result(loaded, plan, trace, outcome, stands_on, choice, time_sources),
+        noise=noise,
         program=tasks if trace.records else None,
     )
     return replace(result, faults=slow.report, warnings=(*result.warnings, *slow.warnings)) if slow else result
@@ -103,7 +103,8 @@ def _noisy(
     )
 
 
-def _followed(plan: Plan, settings: Settings) -> Iterable[int]:
+def _progress(plan: Plan, settings: Settings) -> Iterable[int]:
+    """Return the numbers of events between updates of a progress bar; none unless the simulation is explicit."""
     if not settings.explicit:
         return ()
     return settings.follow(explicit_event_count(compile_program(plan), replicas_of(plan)))
@@ -116,7 +117,7 @@ def _result(
     outcome: TrainingOutcome,
     stands_on: StandsOn,
     choice: Choice | None,
-    stood_on: Sources,
+    time_sources: Sources,
 ) -> RunResult:
     update_s, spec = ps_to_seconds(trace.makespan_ps), loaded.require(TrainingScenario)
     has_time = outcome.time_to_train_s is not None or outcome.percentiles is not None
@@ -151,7 +152,7 @@ def _result(
         memory=memory_report(plan.memory),
         operations=LazySequence(lambda: _operations(plan)),
         products=product_rates(plan.stages, plan.system.machine.ipu.clock_hz),
-        sources=stood_on,
+        sources=time_sources,
         outcome=outcome,
         event_count=trace.event_count,
         engine=trace.engine,
@@ -199,32 +200,34 @@ def _operations(plan: Plan) -> Iterator[OperationRow]:
     """Yield every operation of every stage with its time in one weight update of one replica."""
     for cost in plan.stages:
         for name, count in cost.stage.blocks:
-            yield from _block(plan, cost, name, count)
+            yield from _block_operations(plan, cost, name, count)
 
 
-def _block(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
+def _block_operations(plan: Plan, cost: StageCost, name: str, count: int) -> Iterator[OperationRow]:
+    """Yield the operations of a block by name; the stage has `count` such blocks."""
     clock, factor = plan.system.machine.ipu.clock_hz, plan.layout.accumulation_factor
     block = cost.blocks[name]
-    again = ((segment, op) for segment in cost.recomputed for of, op in cost.redone(segment) if of == name)
-    redone = Counter[str]()
-    for segment, op in again:
-        redone[op.op.name] += segment.count
+    recomputed = Counter[str]()
+    for segment in cost.recomputed:
+        for block_name, operation in cost.redone(segment):
+            if block_name == name:
+                recomputed[operation.op.name] += segment.count
     passes = (
         ("forward", block.forward, [count] * len(block.forward)),
-        ("recompute", block.forward, [redone[each.op.name] for each in block.forward]),
+        ("recompute", block.forward, [recomputed[operation.op.name] for operation in block.forward]),
         ("backward", block.backward, [count] * len(block.backward)),
     )
-    for kind, costs, repeats in passes:
-        for each, often in zip(costs, repeats, strict=True):
-            if not often:
+    for kind, operations, repeats in passes:
+        for operation, repeat in zip(operations, repeats, strict=True):
+            if not repeat:
                 continue
-            runs = often * factor
-            seconds = {part: cycles * runs / clock for part, cycles in each.account.parts()}
-            yield OperationRow(f"stage {cost.stage.index}", name, kind, each.op.name, runs, seconds)
+            runs = repeat * factor
+            seconds = {part: cycles * runs / clock for part, cycles in operation.account.parts()}
+            yield OperationRow(f"stage {cost.stage.index}", name, kind, operation.op.name, runs, seconds)
 
 
 class TrainingProbe(BaseProbe):
-    """Probe of training: the time to train if the run has an end, otherwise samples per second."""
+    """Probe of training; its metric is the time to train if the run has an end, otherwise samples per second."""
 
     _KEPT = ("metric", "_fit", "_faults")
 
@@ -251,13 +254,13 @@ class TrainingProbe(BaseProbe):
         return super().__getstate__() | {"_workload_of": None, "_base": None}
 
     def __call__(self, spec: TrainingScenario, *, resplit: bool) -> Measure | None:
-        """Run one weight update, and compute the whole run."""
+        """Simulate a weight update; return None if matrix products need other splits and `resplit` is False."""
         parts = self._parts
         parts.begin(spec)
         plan = parts.reuse("plan", lambda: self._plan(spec, resplit=resplit))
         if plan is None:
             return None
-        # A plan for other machines holds for these, if it does not depend on the differences.
+        # The plan may be a reused one, for a system and software that differ in what plans do not depend on.
         plan = replace(plan, system=spec.system, software=spec.software)
         made = plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates, plan.phases
         parts.register(PLANNED, made)
@@ -269,7 +272,7 @@ class TrainingProbe(BaseProbe):
         metrics = {UPDATE: update_s, THROUGHPUT: rate}
         if outcome.time_to_train_s is not None:
             metrics[TIME] = outcome.time_to_train_s
-        others = figures(trace), plan.memory, outcome
+        others = trace.makespan_ps, mean_account(trace.lanes), plan.memory, outcome
         noise = spec.software.noise
         drift = Drift.from_noise(noise, machine_count(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
@@ -287,9 +290,9 @@ class TrainingProbe(BaseProbe):
         return traces.trace_of_plan(plan, partial(compile_program, parts=parts))
 
     def _plan(self, spec: TrainingScenario, *, resplit: bool) -> Plan | None:
-        """Return the plan of a scenario, or None if products need new splits and these are not allowed."""
-        known = None if any(quantities(spec.model)) else self._workload_of
-        job = training_job(spec, known, self._fit)
+        """Return the plan of a scenario; None if matrix products need other splits and `resplit` is False."""
+        workload_of = None if any(quantities(spec.model)) else self._workload_of
+        job = training_job(spec, workload_of, self._fit)
         self._workload_of = job.workload_of
         model = self._costs(cost_model(job), resplit=resplit)
         return None if model is None else make_plan(job, model, advise=False)

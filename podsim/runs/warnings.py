@@ -26,7 +26,7 @@ _STREAMING: Final = ("gateways", "faster streaming memory, or no I/O tiles,")
 
 
 def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
-    """Yield a warning with the excess of memory of a layout that does not fit, or may not fit, and is simulated."""
+    """Yield a warning for a layout that does not fit, or may not fit, and is simulated all the same."""
     share = format_percent(max(overflow(memory), 1.0) - 1)
     match fit_verdict(memory):
         case "does not fit":
@@ -40,9 +40,9 @@ def misfits(memory: Sequence[IpuMemory]) -> Iterator[str]:
 
 
 def spared_work(plan: Plan, update_s: float) -> Iterator[str]:
-    """Yield a warning if the speed of a chosen layout depends on a last segment that is not recomputed.
+    """Yield a warning if a chosen layout is fast because its last segment is not recomputed.
 
-    The search chose the start of this segment; no published run shows the cost of an earlier start.
+    The search chose where this segment starts; no published run starts it as early.
     """
     last = plan.stages[-1]
     if not plan.layout.recompute or last.recomputed == last.stage.segments or plan.software.recompute_last_segment:
@@ -71,5 +71,5 @@ def waits(plan: Plan, replicas: Replicas, trace: Trace) -> Iterator[str]:
     share = max(lane.get(HOST_WAIT, 0) for lane in lanes) / trace.makespan_ps
     if share > _SHORT_WAIT:
         channel = Feed(plan, replicas).slowest_channel
-        who, cure = _CURES.get(channel.rpartition("/")[2], _STREAMING)
-        yield f"{who} set the pace: IPUs wait for data {format_percent(share)} of the time; {cure} would help"
+        part, cure = _CURES.get(channel.rpartition("/")[2], _STREAMING)
+        yield f"{part} set the pace: IPUs wait for data {format_percent(share)} of the time; {cure} would help"

@@ -454,12 +454,12 @@ def _verdict(found: Difference) -> str:
     if all(other.verdict == SAME for other in found.rows):
         return f"{found.letter} is the same as A"
     change = "the same" if row.verdict == SAME else _change(row.change, _DIGITS) or "not in both"
-    change = with_range(change, _change_range(row), may_be_none=bool(row.within_ranges))
+    change = change_text(change, _change_range(row), may_be_none=bool(row.within_ranges))
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
     return f"{found.letter} against A: {metric_of(row.metric).phrase} {change}; {worse} worse"
 
 
-def with_range(change: str, interval: str, *, may_be_none: bool) -> str:
+def change_text(change: str, interval: str, *, may_be_none: bool) -> str:
     """Return a change with its range, if known; `may_be_none` adds that there may be no change."""
     text = f"{change} (80 %: {interval} %)" if interval else change
     return f"{text}, which may be no change" if may_be_none else text

@@ -30,7 +30,7 @@ from podsim.scenario.load import override_texts
 from podsim.scenario.parameters import PARAMETERS
 from podsim.scenario.wording import flow, known_here
 from podsim.show.answers import JsonAnswer
-from podsim.study.compare import difference, why, with_range
+from podsim.study.compare import change_text, difference, why
 from podsim.study.points import NUMBER_AND_UNIT
 from podsim.study.sides import COMPARED, Subject, result_subject
 from podsim.watch import Tell, no_progress, telling
@@ -429,7 +429,7 @@ def _verdict(side: Effects) -> str:
     if best.share <= 0:
         return f"{side.title}: no change brings anything"
     may_be_none = best.share_range is not None and best.share_range.low <= 0
-    change = with_range(format_error(best.share), _range_text(best), may_be_none=may_be_none)
+    change = change_text(format_error(best.share), _range_text(best), may_be_none=may_be_none)
     return f"{side.title}: {best.change} brings most, {change}"
 
 

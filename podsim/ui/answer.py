@@ -73,7 +73,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """HTML by area of the page, and a line for screen readers; other areas keep their content."""
+    """New content of areas of the page (`parts`, as HTML), and a line for screen readers (`summary`)."""
 
     parts: Mapping[str, str] = field(default_factory=dict)
     fits: bool = True
@@ -92,7 +92,7 @@ def _paragraph(kind: str, bold: str, text: str) -> str:
 
 def form(job: Job, question: Question) -> Form:
     """Return the form of a question: its choices, and sliders around the numbers of the chosen pod and chip."""
-    named = tuple(each for each in question.moved if each[0] in (SYSTEM, CHIP))
+    named = tuple((key, value) for key, value in question.moved if key in (SYSTEM, CHIP))
     try:
         return form_of(question, replace(question.as_written, moved=named).loaded(job.scratch))
     except PodsimError:  # such as more replicas than this pod has room for
@@ -100,12 +100,12 @@ def form(job: Job, question: Question) -> Form:
 
 
 def at_once(job: Job, question: Question, baseline: Question) -> Answer:
-    """Return the parts that are quick to compute while a slider is dragged: verdict, metrics, difference and memory."""
+    """Return the areas that are quick to compute while a slider is dragged: verdict, metrics, difference and memory."""
     return _answered(job, question, baseline, ranged=False)
 
 
 def in_full(job: Job, question: Question, baseline: Question) -> Answer:
-    """Return the result with ranges and with the basis of the numbers."""
+    """Return the same areas with ranges, and the area with the uncertain inputs."""
     return _answered(job, question, baseline, ranged=True)
 
 
@@ -192,7 +192,7 @@ def _with_target(chart: Chart, expected: Mapping[str, Any]) -> Chart:
 
 
 def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
-    """Return why the run is impossible, with the memory contents if it does not fit."""
+    """Return the areas for an impossible run: the error, and the contents of memory if it does not fit."""
     title = "Does not fit." if isinstance(error, InfeasibleError) else "Cannot be run."
     cure = f"<p><strong>What to do:</strong> {html(error.do)}</p>" if error.do else ""
     text = html(f"{error.where}: {error.message}" if error.where else error.message).replace("\n", "<br>")
@@ -212,9 +212,9 @@ def _validation(result: Result, *, ranged: bool) -> Iterator[str]:
         yield '<p class="near">Published runs like this one have been compared with predictions.</p>'
     else:
         yield _paragraph("danger", "No measurement is near:", "; ".join(envelope.outside))
-    for each in result.verdict if ranged else ():
-        if not envelope.text or envelope.text not in each:
-            yield f'<p class="stands">{html(each[:1].upper() + each[1:])}.</p>'
+    for sentence in result.verdict if ranged else ():
+        if not envelope.text or envelope.text not in sentence:
+            yield f'<p class="stands">{html(sentence[:1].upper() + sentence[1:])}.</p>'
     yield from (_paragraph("warning", "Warning:", warning) for warning in result.warnings)
     yield from (_paragraph("note", "Note:", note) for note in result.notes)
 
@@ -236,7 +236,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
 
 
 def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
-    """Return the baseline's side of a comparison, cached while other things move."""
+    """Return the baseline as a side of a comparison; cached, because it is the same while sliders are dragged."""
 
     def make() -> Subject:
         return _subject(simulated(job, baseline, ranged=ranged), baseline, ranged=ranged)
@@ -249,7 +249,7 @@ def _subject(result: Result, question: Question, *, ranged: bool) -> Subject:
 
 
 def further(job: Job, question: Question, baseline: Question) -> Answer:
-    """Return the bound of the run, the effects of machine changes and of each moved slider, and scaling."""
+    """Return the areas of limits, the effects of changes of the machine and of each slider, and of scaling."""
     try:
         loaded = question.loaded(job.scratch)
         ranking = WhatIf((effects_of(loaded, TWICE, replan=question.replanned, progress=job.tell),)).report()
@@ -266,7 +266,10 @@ def further(job: Job, question: Question, baseline: Question) -> Answer:
 
 
 def _effect_tables(job: Job, question: Question, baseline: Question) -> Iterator[Table]:
-    """Yield a table of the separate effect of each moved value on the baseline."""
+    """Yield a table with the effect on the baseline of each value that the user changed, one at a time.
+
+    The table is left out if no value differs, or if the scenario is another one.
+    """
     values, before = dict(question.moved), dict(baseline.moved)
     steps = [
         (f"{key} {values.get(key, 'as written')}", baseline.with_value(key, values.get(key, "")))
@@ -284,10 +287,10 @@ def _effect_tables(job: Job, question: Question, baseline: Question) -> Iterator
     metric = METRICS[next(key for key in COMPARED[first.activity] if first.metrics.get(key))]
     start = first.metrics[metric.key] or 1.0
     rows: list[Cells] = []
-    for place, (name, asked) in enumerate(steps):
+    for place, (name, changed) in enumerate(steps):
         job.tell(place, len(steps))
         try:
-            value = _subject(simulated(job, asked, ranged=False), asked, ranged=False).metrics[metric.key] or 0.0
+            value = _subject(simulated(job, changed, ranged=False), changed, ranged=False).metrics[metric.key] or 0.0
             rows.append((name, format_figure(metric, value), format_error(value / start - 1), ""))
         except PodsimError as error:
             rows.append((name, "–", "–", error.message.splitlines()[0]))
@@ -308,7 +311,7 @@ def _scaling(job: Job, question: Question, loaded: LoadedScenario) -> Iterator[P
     if spec.activity is Activity.TRAINING:
         size, replicas, system = spec.parallelism.ipus_per_replica, spec.parallelism.replication_factor, spec.system
         room, own = max(replicas, system.ipu_count // size), replicas * size
-        powers = [1 << each for each in range((_PODS * room).bit_length())]
+        powers = [1 << exponent for exponent in range((_PODS * room).bit_length())]
         pods = f"((ipus + {room * size - 1}) // {room * size})"
         study["names"] = {"ipus": [size * count for count in sorted({*powers, replicas}) if count <= _PODS * room]}
         study["derived"] = {

@@ -1,4 +1,4 @@
-"""Requests and their arrivals: at a rate, at random or evenly, with fixed or random lengths; or from a file."""
+"""Requests with their lengths and arrivals: at a rate, of users, or from a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_TOKENS: Final = 1 << 20
 _SECONDS_PER_DAY: Final = 86_400
 MAX_SPAN_DAYS: Final = 100
 MAX_SPAN_PS: Final = MAX_SPAN_DAYS * _SECONDS_PER_DAY * PS_PER_S
-"""Picoseconds of this many days still fit into 64 bits."""
+"""Longest time between arrivals; as picoseconds it fits into 64 bits. [ps]"""
 
 PATTERNS: Final = ("poisson", "fixed")
 
@@ -87,10 +87,10 @@ class Users:
 
 @dataclass(frozen=True)
 class Load:
-    """Requests that can arrive at any rate.
+    """Random requests, without a rate: `at_rate` sets their arrivals.
 
-    The seed determines lengths and gaps independently of each other. At another rate the same requests arrive in the
-    same rhythm, only faster, so that points of a load curve differ in their rate only.
+    The seed determines lengths and gaps independently of each other. At another rate, the same requests arrive with all
+    gaps longer or shorter by the same factor, so that points of a load curve differ only in their rate.
     """
 
     # (prompt, output) tokens; each request samples one of these pairs, all equally likely
@@ -109,7 +109,7 @@ class Load:
             raise PodsimError(f"{quoted(self.pattern)} is not a pattern of arrivals", do="use `poisson` or `fixed`")
 
     def at_rate(self, rate_per_s: float) -> Requests:
-        """Return the requests at a rate; the first one arrives at 0.
+        """Return the requests with a mean rate of arrivals; the first arrives at 0. [1/s]
 
         >>> Load(((128, 16),), 3, pattern="fixed").at_rate(2.0).arrival_ps
         (0, 500000000000, 1000000000000)
@@ -118,18 +118,17 @@ class Load:
         last_s = float(self._unit_times[-1]) / rate_per_s
         if not last_s * PS_PER_S <= MAX_SPAN_PS:
             raise _too_long(f"{self.request_count} requests at {rate_per_s:g}/s come")
-        # As seconds_to_ps rounds.
-        arrival_ps = np.rint(self._unit_times / rate_per_s * PS_PER_S).astype(np.int64)
+        arrival_ps = np.rint(self._unit_times / rate_per_s * PS_PER_S).astype(np.int64)  # as seconds_to_ps rounds
         return Requests(tuple(arrival_ps.tolist()), *self._drawn)
 
     def at_once(self) -> Requests:
-        """Return the same requests, all of which arrive at the start."""
+        """Return the requests with all arrivals at 0."""
         return Requests((0,) * self.request_count, *self._drawn)
 
     def of_users(self, count: int, think_s: float) -> Users:
-        """Return the same requests, sent by users who wait for answers and then think for a mean time of `think_s`.
+        """Return the requests as sent by users, who wait for an answer and then think for a mean time of `think_s`.
 
-        Every user thinks before the first request: for a random time, or such that the users start evenly.
+        Every user thinks before the first request: for a random time, or so that the first requests have equal gaps.
 
         >>> Load(((128, 16),), 4, pattern="fixed").of_users(2, 3.0).first_ps
         (0, 1500000000000)
@@ -144,18 +143,18 @@ class Load:
             firsts = [seconds_to_ps(think_s * user / count) for user in range(count)]
             thoughts = [max(1, seconds_to_ps(think_s))] * self.request_count
         else:
-            every = (-math.log1p(-random_()) * think_s for _ in range(count + self.request_count))
-            drawn = [max(1, seconds_to_ps(each)) for each in every]
-            firsts, thoughts = sorted(drawn[:count]), drawn[count:]
+            times_s = (-math.log1p(-random_()) * think_s for _ in range(count + self.request_count))
+            times_ps = [max(1, seconds_to_ps(time_s)) for time_s in times_s]
+            firsts, thoughts = sorted(times_ps[:count]), times_ps[count:]
         return Users(tuple(firsts), tuple(thoughts), *self._drawn)
 
     @cached_property
     def _unit_times(self) -> NDArray[np.float64]:
-        """Arrivals at one per second. [s]"""
+        """Arrivals at a mean rate of one per second. [s]"""
         if self.pattern == "fixed":
             return np.arange(float(self.request_count))
         random_ = random.Random(f"gaps {self.seed}").random
-        log1p = math.log1p  # of the C library, as that of NumPy may differ in the last bit
+        log1p = math.log1p  # NumPy's may differ in the last bit
         gaps = (-log1p(-random_()) for _ in range(self.request_count - 1))
         return np.fromiter(accumulate(gaps, initial=0.0), np.float64, self.request_count)
 
@@ -168,7 +167,7 @@ class Load:
 
 
 def check_rate(rate_per_s: float) -> None:
-    """Refuse a rate that is not finite and above 0."""
+    """Raise `PodsimError` for a rate of requests that is not finite and above 0."""
     if not (math.isfinite(rate_per_s) and rate_per_s > 0):
         raise PodsimError(
             f"a rate of {rate_per_s:g} requests/s cannot be served", do="give a finite rate above 0, for example 2.5"
@@ -176,7 +175,7 @@ def check_rate(rate_per_s: float) -> None:
 
 
 def check_request_count(count: int) -> None:
-    """Refuse zero requests, and more than a run can handle."""
+    """Raise `PodsimError` for a number of requests below 1 or above a million."""
     if not _is_whole(count) or not 1 <= count <= MAX_REQUESTS:
         raise PodsimError(f"{quoted(count)} requests cannot be served", do=f"give 1 to {MAX_REQUESTS:,} requests")
 
@@ -212,16 +211,19 @@ _LATEST_S: Final = 1e10
 
 
 def read_arrivals(path: Path, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    """Read the requests of a CSV file, timed from the first arrival; longer sequences than `most_tokens` are refused.
+    """Read the requests of a CSV file; their arrivals count from the first one.
 
     The first line names the columns, in any order: `arrival_s` in seconds from any origin, `prompt_tokens` and
     `output_tokens`. Other columns and blank lines are ignored.
+
+    Raises:
+        PodsimError: A row is wrong, or its prompt and output together have more than `most_tokens`.
     """
     return parse_arrivals(text_of(path), str(path), most_tokens)
 
 
 def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> Requests:
-    r"""Read the requests of a text in CSV form; longer sequences than `most_tokens` are refused.
+    r"""Read the requests of a CSV text, as in `read_arrivals`; `name` is the file in error messages.
 
     >>> parse_arrivals("arrival_s,prompt_tokens,output_tokens\n5,128,16\n5.5,64,8\n", "trace.csv").arrival_ps
     (0, 500000000000)
@@ -234,7 +236,9 @@ def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> R
         if sum(lengths) > most_tokens:
             what = f"{lengths[0]} + {lengths[1]} tokens of prompt and output; a sequence has room for {most_tokens}"
             raise row.wrong(prompt, what, "shorten the request, or make room for longer sequences")
-        time_s = row.number(time, f"a time of 0 to {_LATEST_S:g} seconds", lambda each: 0 <= each <= _LATEST_S, "0.25")
+        time_s = row.number(
+            time, f"a time of 0 to {_LATEST_S:g} seconds", lambda number: 0 <= number <= _LATEST_S, "0.25"
+        )
         if times_s and time_s < times_s[-1]:
             raise row.wrong(time, f"{time_s!r} comes before {times_s[-1]!r}, above", "sort the rows by arrival_s")
         if times_s and seconds_to_ps(time_s - times_s[0]) > MAX_SPAN_PS:
@@ -244,9 +248,9 @@ def parse_arrivals(text: str, name: str, most_tokens: int = 2 * MAX_TOKENS) -> R
         return lengths
 
     prompts, outputs = zip(*rows_of(text, name, request, COLUMNS, most=MAX_REQUESTS), strict=True)
-    return Requests(tuple(seconds_to_ps(each - times_s[0]) for each in times_s), prompts, outputs)
+    return Requests(tuple(seconds_to_ps(time_s - times_s[0]) for time_s in times_s), prompts, outputs)
 
 
 def _tokens(row: Row, column: str) -> int:
     needs = f"a whole number from 1 to {MAX_TOKENS}"
-    return int(row.number(column, needs, lambda each: 1 <= each <= MAX_TOKENS and each.is_integer(), "128"))
+    return int(row.number(column, needs, lambda number: 1 <= number <= MAX_TOKENS and number.is_integer(), "128"))

@@ -18,17 +18,17 @@ Int64s = NDArray[np.int64]
 
 DRAWN_INTERVALS = 1_000
 _FEWEST_ARRIVALS = 100
-_WARM_UP = 0.25
+_WARM_UP = 0.25  # share of the time of arrivals that `grows` leaves out
 _SLICES = 30
 _STANDARD_ERRORS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class CountPath:
-    """Step function of time; each count holds until the next instant, the last one for ever."""
+    """Count over time, as a step function: each count is valid until the next instant, the last one without end."""
 
     time_ps: Int64s  # instants in order, all different [ps]
-    count: Int64s
+    count: Int64s  # count from each instant on
 
     def counts_at(self, time_ps: NDArray[Any]) -> Int64s:
         """Return the counts at the given instants."""
@@ -36,12 +36,14 @@ class CountPath:
 
     @property
     def area_ps(self) -> int:
-        """Integral of the count up to the last instant, exact. [ps]"""
+        """Integral of the count over time, up to the last instant; exact. [ps]"""
         return sum(map(mul, np.diff(self.time_ps).tolist(), self.count.tolist()))
 
 
 def count_path(up_ps: Sequence[int] | Int64s, down_ps: Sequence[int] | Int64s, end_ps: int) -> CountPath:
-    """Return a count that increases at some instants and decreases at others; changes of one instant are combined.
+    """Return a count that rises by 1 at the times `up_ps`, and falls by 1 at the times `down_ps`.
+
+    Its last instant is `end_ps`.
 
     >>> path = count_path([0, 2], [3, 5], 6)
     >>> path.time_ps.tolist(), path.count.tolist(), path.area_ps
@@ -65,11 +67,11 @@ class QueueLength:
 
 
 def draw(path: CountPath) -> QueueLength:
-    """Return a path in equal intervals: their means keep its integral, their peaks its extremes."""
+    """Return the mean and the maximum of a count in equal intervals of time, at most a thousand."""
     end = int(path.time_ps[-1])
     intervals = min(DRAWN_INTERVALS, end)
     edges = np.array([end * number // intervals for number in range(intervals + 1)], np.int64)
-    times = np.sort(np.concatenate([edges, path.time_ps]), kind="stable")  # which merges what is in order
+    times = np.sort(np.concatenate([edges, path.time_ps]), kind="stable")  # fast for two sorted parts
     times = times[np.append(True, np.diff(times) > 0)]
     counts, starts = path.counts_at(times[:-1]), np.searchsorted(times, edges[:-1])
     means = np.add.reduceat(counts * np.diff(times).astype(np.float64), starts) / np.diff(edges)
@@ -82,16 +84,21 @@ def draw(path: CountPath) -> QueueLength:
 def grows(path: CountPath, arrival_count: int, last_arrival_ps: int) -> bool | None:
     """Return True if a queue grows while requests arrive, or None if they are too few for a decision.
 
-    The last three quarters of the time of arrivals are divided into slices. The queue grows if its mean gain per slice
-    exceeds two standard errors. In a queue that only fluctuates, gains and losses of slices cancel.
+    The last three quarters of the time of arrivals are divided into slices. The queue grows if its mean change per
+    slice is above two standard errors. In a queue that only fluctuates, changes cancel.
 
     Source: [law2015] for means of batches; the rule itself is this project's.
+
+    Args:
+        path: Length of the queue over time.
+        arrival_count: Number of requests.
+        last_arrival_ps: Time of the last arrival. [ps]
     """
     if arrival_count < _FEWEST_ARRIVALS or last_arrival_ps < _SLICES:
         return None
     edges = np.linspace(_WARM_UP * last_arrival_ps, last_arrival_ps, _SLICES + 1)
-    gains = np.diff(path.counts_at(edges).astype(np.float64))
-    return bool(gains.mean() > _STANDARD_ERRORS * gains.std(ddof=1) / np.sqrt(_SLICES))
+    changes = np.diff(path.counts_at(edges).astype(np.float64))
+    return bool(changes.mean() > _STANDARD_ERRORS * changes.std(ddof=1) / np.sqrt(_SLICES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,8 @@ class Timeline:
     start_ps: tuple[int, ...]  # start of the prefill of each request [ps]
     first_token_ps: tuple[int, ...]  # end of the prefill, with the first token [ps]
     last_token_ps: tuple[int, ...]  # last token [ps]
-    busy_ps: tuple[int, ...]  # busy time of each batch of each replica; the first batches of all replicas first [ps]
+    # busy time of each slot for a batch; the first slots of all replicas come before their second slots [ps]
+    busy_ps: tuple[int, ...]
 
     @property
     def makespan_ps(self) -> int:
@@ -132,8 +140,8 @@ class Timeline:
 class Percentiles:
     """Distribution of a time over all requests.
 
-    A percentile is the smallest observed time that at least this share of the requests does not exceed (nearest rank;
-    the first definition of [hyndman1996]). It is always the time of a request.
+    A percentile is the smallest time of a request that at least this share of the requests does not exceed (nearest
+    rank, the first definition of [hyndman1996]).
     """
 
     p50_s: float  # half of the requests [s]
@@ -143,7 +151,7 @@ class Percentiles:
 
 
 def percentiles_of(times_ps: Sequence[int] | Int64s, divisors: Sequence[int] | Int64s | None = None) -> Percentiles:
-    """Return the percentiles of times, each divided by a whole number if divisors are given.
+    """Return the percentiles of times in picoseconds, each divided by its whole number if `divisors` are given.
 
     >>> percentiles_of([10**12 * seconds for seconds in range(1, 101)])
     Percentiles(p50_s=50.0, p95_s=95.0, p99_s=99.0, mean_s=50.5)
@@ -178,7 +186,7 @@ class ServingOutcome:
 
     @property
     def warning(self) -> str | None:
-        """A warning to read before the percentiles, if there is one."""
+        """Warning that the queue grows, so that percentiles depend on the length of the run; None if it does not."""
         if not self.queue_grows:
             return None
         return (
@@ -189,7 +197,7 @@ class ServingOutcome:
 
 
 def outcome_of(timeline: Timeline, *, closed: bool = False) -> ServingOutcome:
-    """Return all metrics of a run; if `closed`, users wait for answers and the queue cannot grow."""
+    """Return all metrics of a run; `closed` if users wait for answers, so that the queue cannot grow without end."""
     requests, makespan = timeline.requests, timeline.makespan_ps
     waiting, busy = timeline.waiting, sum(timeline.busy_ps)
     arrival, start, first, last = map(

@@ -1,7 +1,8 @@
-"""A service at several rates, and the largest rate that it can serve.
+"""Load curve of a service, and the largest rate that it can serve.
 
-Source: [baccelli1995]: a queue is stable below the rate at which it serves when requests always wait. Assumes: an
-earlier arrival delays no other request. Batches can violate this, so a run on either side confirms the rate.
+Source: [baccelli1995]: a queue is stable below the rate at which requests are served while others always wait.
+Assumes: an earlier arrival delays no other request. Batches can violate this, so a run slightly below the rate and one
+slightly above confirm it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class LoadPoint:
 def load_curve(
     service: Service, load: Load, rates_per_s: Iterable[float], watch: Watch = silent
 ) -> tuple[LoadPoint, ...]:
-    """Serve the same requests at several rates, in the given order."""
+    """Serve the same requests at several rates; return the outcomes in the order of the rates."""
     rates = tuple(rates_per_s)
     for rate in rates:
         check_rate(rate)
@@ -51,12 +52,12 @@ class Saturation:
 
     @property
     def confirmed(self) -> bool:
-        """True if the queue is stable below and grows above; too few requests confirm neither."""
+        """True if the queue is stable slightly below the rate and grows slightly above; False if that is undecided."""
         return self.below.outcome.queue_grows is False and self.above.outcome.queue_grows is True
 
 
 def saturation(service: Service, load: Load, *, margin: float, watch: Watch = silent) -> Saturation:
-    """Find the saturation by overload, and confirm it by runs at a share `margin` below and above."""
+    """Find the saturation by overload, and run the service at a share `margin` below and above to confirm it."""
     if not 0 < margin < 1:
         raise PodsimError(f"a margin of {margin:g}", do="give a share between 0 and 1, for example 0.05")
     rate = capacity_per_s(service, load)
@@ -67,9 +68,12 @@ def saturation(service: Service, load: Load, *, margin: float, watch: Watch = si
 def capacity_per_s(service: Service, load: Load) -> float:
     """Return the rate at which requests start while others wait. [1/s]
 
-    A first run, with all requests present at the start, gives an estimate. All places fill at once there, so sequences
-    of equal length would run in step for ever. So a second run at twice the estimate lets them arrive one by one, and
-    its second half is measured.
+    A first run with all requests present at the start gives an estimate. There all places fill at once, so that
+    sequences of equal length would start and end together. So in a second run requests arrive one by one, at twice the
+    estimate, and its second half is measured.
+
+    Raises:
+        PodsimError: There are too few requests to fill all places several times.
     """
     fewest = _ROUNDS * service.place_count
     if load.request_count < fewest:
@@ -83,7 +87,7 @@ def capacity_per_s(service: Service, load: Load) -> float:
 
 
 def _start_rate_per_s(timeline: Timeline, size: int) -> float:
-    """Return starts per time, from the middle start to the last one that certainly belongs to a full batch. [1/s]"""
+    """Return the rate of starts in the second half, without the last `size`, whose batch may not be full. [1/s]"""
     starts = sorted(timeline.start_ps)
     last = starts[-size]
     middle = starts[(len(starts) - size) // 2]

@@ -1,9 +1,8 @@
 """Replicas that serve one queue, event by event in whole picoseconds; `podsim/engine/_core.c` implements the same.
 
-At one instant requests arrive first. Then every batch that is idle or has ended a step decides: batches of the replicas
-with the fewest other batches first, then in order of number. The steps that begin at this instant take their time with
-the number of batches then in flight in their replica. Other batches of the replica change their pace with their next
-step.
+At each instant, requests arrive first. Then every batch that is idle or has ended a step decides what to do next:
+batches of the replicas with the fewest other batches first, then in order of number. Then steps begin; their times
+depend on the number of batches now in flight in their replica. Steps that are in progress keep their times.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from podsim.units import PS_PER_S, ps_to_seconds, seconds_to_ps
 from podsim.watch import PORTION, Watch, in_portions, silent
 
 NEVER: Final = (1 << 63) - 1
-"""Arrival time of a request that is not known yet. [ps]"""
+"""Arrival time of a request whose arrival is not known yet. [ps]"""
 
 _core_serve: Callable[..., None] | None = None
 with suppress(ImportError):
@@ -65,9 +64,8 @@ class StaticBatching:
     """
 
     size: int  # largest number of requests in a batch
-    longest_wait_s: float = (
-        0.0  # time that the oldest request waits for others; 0 to start with any that are present [s]
-    )
+    # time that the oldest request waits for others; 0 to start with any that are present [s]
+    longest_wait_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check_size(self.size)
@@ -124,7 +122,7 @@ def _check_size(size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Replicas with their batching and times of steps."""
+    """Equal replicas that serve one queue, with their batching and the times of their steps."""
 
     steps: StepTimes  # times of steps with one batch in flight
     batching: Batching  # rule that forms batches
@@ -154,19 +152,22 @@ class Service:
 
 
 Coming = Requests | Users
+"""Requests to serve: with known arrivals, or of users, who send the next request after an answer."""
 
 
 def serve(service: Service, requests: Coming, watch: Watch = silent) -> ServingOutcome:
-    """Serve all requests to the last token of the last one.
+    """Serve all requests to their last tokens, and return the metrics.
 
-    A load above the saturation ends too: the queue grows until the last arrival and is then worked off;
-    `ServingOutcome.queue_grows` shows it.
+    Above the saturation, the queue grows until the last arrival; `ServingOutcome.queue_grows` is then True.
+
+    Raises:
+        PodsimError: Serving takes more than a hundred days.
     """
     return outcome_of(timeline_of(service, requests, watch), closed=isinstance(requests, Users))
 
 
 def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Timeline:
-    """Serve all requests, and return the times of all events, without metrics."""
+    """Serve all requests to their last tokens, and return the times of all events."""
     timeline = served_compiled(service, requests, watch) or served_in_python(service, requests, watch)
     if timeline.makespan_ps > MAX_SPAN_PS:
         raise PodsimError(
@@ -177,7 +178,7 @@ def timeline_of(service: Service, requests: Coming, watch: Watch = silent) -> Ti
 
 
 def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -> Timeline | None:
-    """Serve in the compiled core; return None without a core, or if times do not fit into 64 bits."""
+    """Serve requests in the compiled core; return None without a core, or if times do not fit into 64 bits."""
     batching = service.batching
     if _core_serve is None or isinstance(batching, RegisteredBatching):
         return None
@@ -185,8 +186,8 @@ def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -
     coming = in_portions(range(count), "request", watch)
     zeros = array("q", (0,))
     try:
-        given = (requests.prompt_tokens, requests.output_tokens, _thoughts(requests), _arrivals(requests))
-        prompts, outputs, thoughts, arrivals = (array("q", each) for each in given)
+        prompts, outputs = array("q", requests.prompt_tokens), array("q", requests.output_tokens)
+        thoughts, arrivals = array("q", _thoughts(requests)), array("q", _arrivals(requests))
         stamps = zeros * count, zeros * count, zeros * count, zeros * (service.replica_count * len(paces))
         _core_serve(
             (prompts, outputs, thoughts, arrivals, *stamps),
@@ -198,37 +199,35 @@ def served_compiled(service: Service, requests: Coming, watch: Watch = silent) -
         )
     except OverflowError:
         return None
-    return Timeline(_as_they_came(requests, arrivals), *map(tuple, stamps))
+    return Timeline(_with_arrivals(requests, arrivals), *map(tuple, stamps))
 
 
 def _thoughts(requests: Coming) -> Sequence[int]:
-    """Return the think times of users after each request; empty if requests arrive by themselves. [ps]"""
+    """Return the think time after each request; empty for requests without users. [ps]"""
     return requests.think_ps if isinstance(requests, Users) else ()
 
 
 def _arrivals(requests: Coming) -> Sequence[int]:
-    """Return the arrivals of requests, as far as they are known before serving. [ps]"""
+    """Return the arrivals of requests; requests that users send after an answer have `NEVER`. [ps]"""
     if isinstance(requests, Requests):
         return requests.arrival_ps
     return [*requests.first_ps, *[NEVER] * (len(requests) - len(requests.first_ps))]
 
 
-def _as_they_came(requests: Coming, arrival_ps: Iterable[int]) -> Requests:
+def _with_arrivals(requests: Coming, arrival_ps: Iterable[int]) -> Requests:
+    """Return requests with their arrivals, which for users are known only after serving."""
     if isinstance(requests, Requests):
         return requests
     return Requests(tuple(arrival_ps), requests.prompt_tokens, requests.output_tokens)
 
 
 def served_in_python(service: Service, requests: Coming, watch: Watch = silent) -> Timeline:
-    """Serve without the compiled core."""
+    """Serve requests without the compiled core."""
     return _Run(service, requests).timeline(watch)
 
 
 def _paces(service: Service) -> list[StepTable]:
-    """Return tables of steps with 1, 2, … batches in flight.
-
-    Each run uses new tables, so that it depends on its own arguments only, whatever the steps cache between runs.
-    """
+    """Return new tables of the times of steps, with 1, 2, … batches in flight."""
     return [StepTable(steps) for steps in (service.steps, *service.crowded)]
 
 
@@ -242,9 +241,9 @@ def _stays(batching: Batching) -> bool:
 
 
 class StepTable:
-    """Times of steps in whole picoseconds, with running sums over contexts that grow token by token.
+    """Cached times of steps in whole picoseconds, with running sums of consecutive decode steps.
 
-    Each step is rounded by itself, so that a sum over many steps equals the sum of single steps.
+    Each step is rounded separately, so that a sum over many steps equals the sum of single steps.
     """
 
     def __init__(self, steps: StepTimes) -> None:
@@ -257,7 +256,7 @@ class StepTable:
         key = batch, prompt_tokens
         if key not in self._prefill:
             seconds = self._steps.prefill_s(batch, prompt_tokens)
-            self._prefill[key] = _whole(seconds, f"prefill of {batch} prompts of {prompt_tokens} tokens")
+            self._prefill[key] = _whole_ps(seconds, f"prefill of {batch} prompts of {prompt_tokens} tokens")
         return self._prefill[key]
 
     def steps_ps(self, batch: int, first: int, stop: int) -> list[int]:
@@ -266,7 +265,7 @@ class StepTable:
         times_ps = np.rint(times_s * PS_PER_S)  # as seconds_to_ps rounds
         if not (np.isfinite(times_ps) & (times_ps >= 1)).all():
             for context, seconds in zip(range(first, stop), times_s.tolist(), strict=True):
-                _whole(seconds, f"decode step of {batch} sequences at {context} tokens")
+                _whole_ps(seconds, f"decode step of {batch} sequences at {context} tokens")
         return list(map(int, times_ps.tolist()))
 
     def decode_ps(self, batch: int, context_tokens: int, count: int) -> int:
@@ -284,6 +283,7 @@ class StepTable:
         return bisect_left(sums.sums, sums.sums[first] + elapsed_ps, first, first + most) - first
 
     def _covering(self, batch: int, context_tokens: int, count: int) -> _Sums:
+        """Return the running sums of a batch, extended to hold `count` steps from a context on."""
         sums = self._decode.get(batch)
         if sums is None:
             sums = self._decode[batch] = _Sums(context_tokens, [0])
@@ -293,21 +293,21 @@ class StepTable:
             sums.sums.extend(islice(accumulate(ahead, initial=sums.sums[-1]), 1, None))
         if context_tokens < sums.first:
             *before, shift = accumulate(self.steps_ps(batch, context_tokens, sums.first), initial=0)
-            sums.sums[:] = [*before, *(shift + each for each in sums.sums)]
+            sums.sums[:] = [*before, *(shift + sum_ps for sum_ps in sums.sums)]
             sums.first = context_tokens
         return sums
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Running sums of the times of all steps from the first context on: of 0, 1, 2, … steps. [ps]"""
+    """Running sums of the times of consecutive decode steps of a batch."""
 
-    first: int
-    sums: list[int]
+    first: int  # context of the first step [tokens]
+    sums: list[int]  # time of the first 0, 1, 2, … steps [ps]
 
 
-def _whole(seconds: float, what: str) -> int:
-    """Return the time of a step as a whole number. [ps]"""
+def _whole_ps(seconds: float, what: str) -> int:
+    """Return the time of a step as a whole number; raise `PodsimError` if it is not finite or below 1 ps. [ps]"""
     time_ps = seconds_to_ps(seconds) if math.isfinite(seconds) else 0
     if time_ps < 1:
         raise PodsimError(f"a {what} takes {seconds:g} s", do="give every step a finite time of 1 ps or more")
@@ -316,24 +316,24 @@ def _whole(seconds: float, what: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """Place of a batch in a replica, which is idle, in a prefill, or in a stretch of decode steps."""
+    """Place for a batch in a replica: it is idle, runs a prefill, or runs several decode steps."""
 
-    copy: int
-    table: StepTable
+    copy: int  # number of the replica
+    table: StepTable  # times of the current steps
     idle: bool = True
     due_ps: int | None = None  # time of its next decision; None if only an arrival can change anything [ps]
-    since_ps: int = 0  # start of its current work [ps]
+    since_ps: int = 0  # start of the current prefill or decode steps [ps]
     busy_ps: int = 0  # busy time so far [ps]
     joining: range = range(0)  # requests in prefill
-    # sequences: step count of this slot at which each ends, and its context minus the step count
+    # by request: the step count of this slot at which it ends, and its context minus the step count
     members: dict[int, tuple[int, int]] = field(default_factory=dict)
     step_count: int = 0  # decode steps so far
     running: int = 0  # occupied places
     context: int = 0  # tokens of the longest sequence
-    stretch: int = 0  # decode steps in progress
+    stretch: int = 0  # decode steps until the next decision
 
     def begin(self, now_ps: int, table: StepTable, prompt_tokens: tuple[int, ...]) -> None:
-        """Start the work that was decided, if any."""
+        """Start the prefill or the decode steps that `_decide` chose, and set when they end; nothing if idle."""
         if self.idle:
             return
         self.since_ps, self.table = now_ps, table
@@ -344,7 +344,7 @@ class _Slot:
             self.due_ps = now_ps + table.decode_ps(self.running, self.context, self.stretch)
 
     def cut(self, now_ps: int) -> None:
-        """End a stretch of decode steps with the step in progress."""
+        """Let the slot decide again after the decode step in progress, instead of after several steps."""
         if self.stretch > 1:
             elapsed = now_ps - self.since_ps
             self.stretch = self.table.steps_until(self.running, self.context, self.stretch, elapsed)
@@ -352,7 +352,7 @@ class _Slot:
 
 
 class _Run:
-    """Run of a service; requests are identified by their numbers, in the order of their arrival."""
+    """State of a service while it serves; requests are numbered in the order of their arrival."""
 
     def __init__(self, service: Service, requests: Coming) -> None:
         self._think_ps, self._arrival_ps = _thoughts(requests), list(_arrivals(requests))
@@ -363,13 +363,13 @@ class _Run:
         # The first slots of all replicas come before their second slots.
         self._slots = [_Slot(copy, pace) for pace in self._paces for copy in range(self._copies)]
         self._running = [0] * self._copies
-        self._come = self._taken = 0  # requests up to these have arrived, and started
+        self._come = self._taken = 0  # numbers of requests that have arrived, and that have started
         self._start_ps, self._first_token_ps, self._last_token_ps = ([-1] * len(requests) for _ in range(3))
 
     def timeline(self, watch: Watch) -> Timeline:
-        """Process events until all requests have arrived and nothing is due."""
+        """Process events until all requests have arrived and no slot has work, and return the times of all events."""
         arrival_ps, coming = self._arrival_ps, in_portions(range(len(self._requests)), "request", watch)
-        come = next(coming, None)
+        come = next(coming, None)  # the next request to arrive
         while True:
             instants = [slot.due_ps for slot in self._slots if slot.due_ps is not None]
             if come is not None and arrival_ps[come] < NEVER:
@@ -390,10 +390,10 @@ class _Run:
             what = f"scheduler `{self._registered.name}` never starts {self._come - self._taken:,} requests"
             raise PodsimError(what, do="let it admit a request to an empty batch when no more arrive")
         stamps = (self._start_ps, self._first_token_ps, self._last_token_ps, (slot.busy_ps for slot in self._slots))
-        return Timeline(_as_they_came(self._requests, arrival_ps), *map(tuple, stamps))
+        return Timeline(_with_arrivals(self._requests, arrival_ps), *map(tuple, stamps))
 
     def _decide_all(self, now: int) -> None:
-        """Let all due slots decide before any slot begins, since the pace depends on the number of running batches."""
+        """Let all due slots decide, and then begin, because times of steps depend on the number of running batches."""
         running, wait = self._running, self._come > self._taken
         deciding = [
             slot for slot in self._slots if (slot.due_ps is not None and slot.due_ps <= now) or (wait and slot.idle)
@@ -412,7 +412,7 @@ class _Run:
                         slot.cut(now)
 
     def _decide(self, slot: _Slot, now: int) -> None:
-        """Record finished work; then start waiting requests, or else decode."""
+        """Record the finished work of a slot; then choose a prefill of waiting requests, decode steps, or idleness."""
         requests, members = self._requests, slot.members
         if not slot.idle:
             slot.busy_ps += now - slot.since_ps
@@ -426,7 +426,7 @@ class _Run:
         for number in done:
             if members[number][0] == slot.step_count:
                 self._last_token_ps[number] = now
-                self._come_again(number, now)
+                self._schedule_next(number, now)
         if len(done) == len(members):
             members.clear()
         elif not self._stays:
@@ -449,8 +449,8 @@ class _Run:
         else:
             slot.idle, slot.due_ps = True, deadline
 
-    def _come_again(self, number: int, now: int) -> None:
-        """Schedule the next request of the user who has just received a last token, while requests are left."""
+    def _schedule_next(self, number: int, now: int) -> None:
+        """Schedule the next request of the user whose request has just ended; nothing without users."""
         if self._think_ps:
             insort(self._arrival_ps, now + self._think_ps[number], self._come)
             self._arrival_ps.pop()

@@ -1,7 +1,7 @@
-"""Runs with noise: weight updates in the engine, percentiles of updates, epochs and the time to train.
+"""Runs with noise: weight updates are simulated, for percentiles of updates, epochs and the time to train.
 
-The samples of a run follow from the seed and its number only, whatever the processes and the engine. Weight updates
-beyond the simulated ones are sampled from them, independently except for the level of the run.
+Random numbers of a run depend only on the seed and the number of the run. If a run has too many weight updates to
+simulate, the others are sampled from the simulated ones, independently except for the level of the run.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from podsim.units import PS_PER_S
 from podsim.workers import mapped
 
 _EVENTS_PER_PROCESS: Final = 10_000_000
-"""Number of events that is worth the start of a process."""
+"""Number of events from which on a further process is worth its start."""
 _LARGE: Final = 1_000_000
 """Number of events of a weight update whose program takes so much memory that only one runs at a time."""
 _SEEDS: Final = 2**63
 """Number of seeds of the engine."""
 IN_ENGINE, BEYOND = range(2)
-"""Purposes of random numbers, so that none are used twice."""
+"""Purposes of random numbers, each with its own generator: in the engine, and for updates beyond the simulated ones."""
 Floats = NDArray[np.float64]
 
 
@@ -51,7 +51,7 @@ class RunSeries:
     program: Program  # one weight update
     call: NoisyCall
     updates: int  # weight updates of each run
-    unsteady: int  # weight updates simulated before them
+    unsteady: int  # further weight updates before them, which are simulated and dropped
     seed: int
     explicit: bool  # True if every machine and every pipeline cycle is simulated
     engine: Engine
@@ -59,10 +59,10 @@ class RunSeries:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Updates:
-    """Weight updates of one run."""
+    """Simulated weight updates of one run."""
 
-    times_s: Floats
-    level_s: float  # difference of all of them from those of other runs [s]
+    times_s: Floats  # time of each weight update [s]
+    level_s: float  # part of each time that is common to the run, and differs between runs [s]
     event_count: int
     engine: str
 
@@ -77,7 +77,7 @@ def job_of(
     explicit: bool = False,  # True to simulate every machine and every pipeline cycle
     engine: Engine = "auto",
 ) -> RunSeries:
-    """Prepare runs."""
+    """Return the common input of runs; raise `MissingDataError` if the noise of the software is not known."""
     noise, layout = spec.software.noise, plan.layout
     if noise is None:
         what = f"nothing is known of the noise of {spec.software.name}"
@@ -90,7 +90,7 @@ def job_of(
 
 
 def run_updates(job: RunSeries, number: int) -> Updates:
-    """Simulate the weight updates of one run."""
+    """Simulate the weight updates of a run by its number."""
     generator = generator_of(job.seed, number, IN_ENGINE)
     levels = job.call.levels
     level_ps = int(levels[generator.integers(len(levels))])
@@ -105,25 +105,33 @@ def run_updates(job: RunSeries, number: int) -> Updates:
 
 
 def generator_of(seed: int, number: int, purpose: int) -> np.random.Generator:
-    """Return the random number generator of a run."""
+    """Return the random number generator of a run for a purpose."""
     return np.random.default_rng((seed, number, purpose))
 
 
 def all_runs(
     job: RunSeries, count: int, event_count: int, follow: Follow = unseen, processes: int = 0
 ) -> list[Updates]:
-    """Simulate the weight updates of all runs, in order."""
+    """Simulate the weight updates of all runs; return them in order.
+
+    Args:
+        job: Common input of the runs.
+        count: Number of runs.
+        event_count: Events of one weight update.
+        follow: Progress callback.
+        processes: Number of processes; 0 to choose it by the number of events.
+    """
     total = event_count * (job.updates + job.unsteady) * count
     if not processes:
         most = 1 if event_count > _LARGE else total // _EVENTS_PER_PROCESS
         processes = max(1, min(os.cpu_count() or 1, count, most))
-    looks = iter(follow(total))
-    ahead, runs = next(looks, 0), dict[int, Updates]()
+    progress = iter(follow(total))
+    left, runs = next(progress, 0), dict[int, Updates]()  # events until the next update of the progress bar
     for number, run in chain.from_iterable(mapped(partial(run_updates, job), range(count), processes=processes)):
         runs[number] = run
-        ahead -= run.event_count
-        while ahead <= 0 and (part := next(looks, 0)):
-            ahead += part
+        left -= run.event_count
+        while left <= 0 and (part := next(progress, 0)):
+            left += part
     return [runs[number] for number in range(count)]
 
 
@@ -145,11 +153,23 @@ def noisy(
     event_count: int,
     seeds: Seeds,
     *,
-    explicit: bool = False,  # True to simulate every machine and every pipeline cycle
+    explicit: bool = False,
     engine: Engine = "auto",
     follow: Follow = unseen,
 ) -> Noisy:
-    """Return the percentiles of a run with noise."""
+    """Return the percentiles of a run with noise.
+
+    Args:
+        spec: The scenario.
+        plan: Its plan.
+        outcome: The run without noise.
+        update_s: Time of a weight update without noise. [s]
+        event_count: Events of the weight update without noise.
+        seeds: Number of runs, and their seed.
+        explicit: True to simulate every machine and every pipeline cycle.
+        engine: Engine of the simulation.
+        follow: Progress callback.
+    """
     run, epoch = _updates_of_run(outcome, plan), _updates_of_epoch(spec, outcome)
     per_update = max(1, event_count // (1 + unsteady_updates(plan)))
     most = EVENT_BUDGET // (per_update * seeds.count)
@@ -157,16 +177,16 @@ def noisy(
     job = job_of(spec, plan, updates, seeds.seed, explicit=explicit, engine=engine)
     runs = all_runs(job, seeds.count, per_update, follow)
     drift = float(job.call.drift) if run else 0.0
-    times_s = np.concatenate([each.times_s + drift * update_s * np.linspace(0, 1, updates) for each in runs])
-    # The common level of a run's updates is not part of the differences between updates.
-    pool = np.concatenate([each.times_s - each.level_s for each in runs])
+    times_s = np.concatenate([sample.times_s + drift * update_s * np.linspace(0, 1, updates) for sample in runs])
+    # Further updates of a run are sampled from all runs, without the levels of these.
+    pool = np.concatenate([sample.times_s - sample.level_s for sample in runs])
     drifting_s = drift * update_s * _MEAN_OF_RISE
     ends = _ends(outcome, update_s, run, lambda count: _sums(runs, count, pool, seeds.seed, drifting_s))
     return Noisy(
         seeds=seeds.count,
         seed=seeds.seed,
         engine=runs[0].engine,
-        event_count=sum(each.event_count for each in runs),
+        event_count=sum(sample.event_count for sample in runs),
         machines=machine_count(plan),
         run_updates=run,
         simulated_updates=updates,
@@ -185,24 +205,35 @@ def noisy(
 def _ends(
     outcome: TrainingOutcome, update_s: float, count: int | None, sums: Callable[[int], Iterable[float]]
 ) -> list[float]:
-    """Return the end of each run, with noise in weight updates only; empty if the run has no end. [s]"""
-    without_s = outcome.percentiles["p50"] if outcome.percentiles else outcome.time_to_train_s
-    if without_s is None or count is None:
+    """Return the time to train of each run, with noise in weight updates only; empty if runs have no end. [s]
+
+    `sums` returns the time of a number of weight updates, for each run.
+    """
+    without_noise_s = outcome.percentiles["p50"] if outcome.percentiles else outcome.time_to_train_s
+    if without_noise_s is None or count is None:
         return []
-    return [without_s + each - count * update_s for each in sums(count)]
+    return [without_noise_s + sum_s - count * update_s for sum_s in sums(count)]
 
 
 def _sums(runs: Sequence[Updates], count: int, pool: Floats, seed: int, drifting_s: float) -> Iterator[float]:
-    """Yield the time of each run's weight updates: simulated ones, sampled ones for the rest, and drift. [s]"""
+    """Yield the time of `count` weight updates of each run: simulated ones, sampled ones for the rest, and drift. [s]
+
+    Args:
+        runs: Simulated weight updates.
+        count: Number of weight updates of a run.
+        pool: Times to sample from, without the levels of runs. [s]
+        seed: Seed of the samples.
+        drifting_s: Mean increase of a weight update by drift. [s]
+    """
     mean_s, deviation_s = float(np.mean(pool)), float(np.std(pool))
     for number, run in enumerate(runs):
-        known_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))
+        simulated_s, rest = float(np.sum(run.times_s[:count])), max(0, count - len(run.times_s))
         generator = generator_of(seed, number, BEYOND)
         if rest > _ADDED_ONE_BY_ONE:
-            drawn_s = float(generator.normal(rest * mean_s, math.sqrt(rest) * deviation_s))
+            sampled_s = float(generator.normal(rest * mean_s, math.sqrt(rest) * deviation_s))
         else:
-            drawn_s = float(np.sum(pool[generator.integers(len(pool), size=rest)]))
-        yield known_s + rest * run.level_s + drawn_s + count * drifting_s
+            sampled_s = float(np.sum(pool[generator.integers(len(pool), size=rest)]))
+        yield simulated_s + rest * run.level_s + sampled_s + count * drifting_s
 
 
 def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
@@ -211,11 +242,11 @@ def _updates_of_run(outcome: TrainingOutcome, plan: Plan) -> int | None:
         return None
     in_program = plan.software.evaluation == "training_program"
     return round(
-        sum(run.update_count + in_program * _evaluating(run, outcome) for run in outcome.runs) / len(outcome.runs)
+        sum(run.update_count + in_program * _evaluation_calls(run, outcome) for run in outcome.runs) / len(outcome.runs)
     )
 
 
-def _evaluating(run: TrainingRun | EpochRun, outcome: TrainingOutcome) -> int:
+def _evaluation_calls(run: TrainingRun | EpochRun, outcome: TrainingOutcome) -> int:
     """Return the number of calls of the training program that evaluate."""
     if isinstance(run, EpochRun) or outcome.schedule is None:
         return 0
@@ -223,7 +254,7 @@ def _evaluating(run: TrainingRun | EpochRun, outcome: TrainingOutcome) -> int:
 
 
 def _updates_of_epoch(spec: TrainingScenario, outcome: TrainingOutcome) -> int | None:
-    """Return the weight updates of an epoch, in whole session calls if runs end with them."""
+    """Return the weight updates of an epoch, in whole session calls if the scenario is a run of epochs."""
     if outcome.runs and isinstance(outcome.runs[0], EpochRun):
         return outcome.runs[0].updates_after(1)
     samples = spec.data.samples_per_epoch

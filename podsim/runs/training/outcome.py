@@ -1,7 +1,7 @@
-"""Time-to-train: a run of set-up, weight updates and evaluations, from the time of one weight update.
+"""Time to train: set-up, weight updates and evaluations of a run, computed from the time of one weight update.
 
-Its number of samples is given, or sampled from MLPerf's reference convergence points. A run of a fixed number of epochs
-has a host loop, checkpoints, and a validation of every checkpoint at the end.
+The number of samples to convergence is given, or sampled from MLPerf's reference convergence points. A run of a fixed
+number of epochs has a host loop, checkpoints, and a validation of every checkpoint at the end.
 
 Source: [mlperf_logs] for the parts of such runs, [tensorflow_cnns] for the host loop.
 """
@@ -46,29 +46,30 @@ def run_of_updates(schedule: Schedule, update_count: int) -> TrainingRun:
 
 
 def runs_to_convergence(schedule: Schedule, samples: Iterable[float]) -> Iterator[TrainingRun]:
-    """Yield runs that end at the first evaluation after the given numbers of samples.
+    """Yield a run for each number of samples to convergence; it ends at the first evaluation from there on.
 
-    An evaluation takes place after the weight update that passes its mark, so a logged number of samples may be up to
-    one update above its mark. Runs that end at the same mark are equal.
+    An evaluation is due after a fixed number of samples (its mark), and takes place after the weight update that passes
+    the mark. So a logged number of samples may be up to one update above its mark.
     """
     every, per_update = schedule.evaluation_every_samples, schedule.samples_per_update
     if every is None:
         updates = (math.ceil(sample / per_update) for sample in samples)
         yield from map(cache(partial(run_of_updates, schedule)), updates)
         return
-    at_mark = cache(partial(_run_of_evaluations, schedule, every))
+    run_of = cache(partial(_run_of_evaluations, schedule, every))
     for sample in samples:
-        yield at_mark(max(1, math.ceil((sample - per_update) / every)))
+        yield run_of(max(1, math.ceil((sample - per_update) / every)))
 
 
-def _run_of_evaluations(schedule: Schedule, every: float, marks: int) -> TrainingRun:
-    updates = math.ceil(marks * every / schedule.samples_per_update)
+def _run_of_evaluations(schedule: Schedule, every: float, evaluations: int) -> TrainingRun:
+    """Return a run that ends with an evaluation by its number."""
+    updates = math.ceil(evaluations * every / schedule.samples_per_update)
     return TrainingRun(
         update_count=updates,
-        evaluation_count=marks,
+        evaluation_count=evaluations,
         setup_s=schedule.setup_s,
         training_s=updates * schedule.update_s,
-        evaluation_s=marks * schedule.evaluation_s,
+        evaluation_s=evaluations * schedule.evaluation_s,
     )
 
 
@@ -127,45 +128,51 @@ def evaluation_interval_samples(batch_size: float) -> int:
 def draw_samples_to_converge(
     points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int
 ) -> tuple[float, ...]:
-    """Sample the samples to converge of runs: quantiles, interpolated between the reference points around the batch."""
-    known = sorted(points, key=lambda point: point.batch_size)
-    if not known or not known[0].batch_size <= batch_size <= known[-1].batch_size:
-        span = f"{known[0].batch_size} to {known[-1].batch_size}" if known else "none"
+    """Return sampled numbers of samples to convergence, between the reference points around a batch size.
+
+    A run has the same quantile at both points, and a number between the two, in proportion to the batch size.
+
+    Raises:
+        MissingDataError: The batch is outside the range of the reference points.
+    """
+    ordered = sorted(points, key=lambda point: point.batch_size)
+    if not ordered or not ordered[0].batch_size <= batch_size <= ordered[-1].batch_size:
+        span = f"{ordered[0].batch_size} to {ordered[-1].batch_size}" if ordered else "none"
         raise MissingDataError(
             f"no reference convergence for {batch_size:,.0f} samples per weight update (known: {span})",
             do="give run.samples_to_converge as a number",
         )
     key = disk.digest(
-        [b"draws", memo.SOURCES.get(__name__, _source), repr((known, batch_size, draw_count, seed)).encode()]
+        [b"draws", memo.SOURCES.get(__name__, _source), repr((ordered, batch_size, draw_count, seed)).encode()]
     )
     return memo.DRAWS.get(
-        key, lambda: disk.cached(key, lambda: _drawn(known, batch_size, draw_count, seed), list, _numbers)
+        key, lambda: disk.cached(key, lambda: _sample(ordered, batch_size, draw_count, seed), list, _numbers)
     )
 
 
 def _numbers(data: Sequence[object]) -> tuple[float, ...]:
-    """Return cached samples."""
-    found = tuple(each for each in data if isinstance(each, float))
-    if len(found) != len(data):
+    """Return samples from the cache on disk; raise `TypeError` if they are no numbers."""
+    numbers = tuple(value for value in data if isinstance(value, float))
+    if len(numbers) != len(data):
         raise TypeError(data)
-    return found
+    return numbers
 
 
 def _source() -> bytes:
-    """Return a hash of the code that samples, and of the version of the library of random numbers."""
+    """Return a hash of the code that samples and of NumPy's version, which identify cached samples."""
     return disk.source([Path(__file__), disk.library("numpy").with_name("version.py")])
 
 
-def _drawn(known: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int) -> tuple[float, ...]:
+def _sample(points: Sequence[ReferencePoint], batch_size: float, draw_count: int, seed: int) -> tuple[float, ...]:
     """Sample between reference points, which are in the order of their batch sizes."""
     import numpy as np  # slow import, not needed for cached samples
 
     quantiles = np.random.default_rng(seed).random(draw_count)
-    upper = next(i for i, point in enumerate(known) if point.batch_size >= batch_size)
-    lower = max(upper - 1, 0) if known[upper].batch_size > batch_size else upper
-    low, high = (np.quantile(known[i].samples, quantiles) for i in (lower, upper))
-    gap = known[upper].batch_size - known[lower].batch_size
-    weight = (batch_size - known[lower].batch_size) / gap if gap else 0.0
+    upper = next(i for i, point in enumerate(points) if point.batch_size >= batch_size)
+    lower = max(upper - 1, 0) if points[upper].batch_size > batch_size else upper
+    low, high = (np.quantile(points[i].samples, quantiles) for i in (lower, upper))
+    gap = points[upper].batch_size - points[lower].batch_size
+    weight = (batch_size - points[lower].batch_size) / gap if gap else 0.0
     return tuple(float(value) for value in low + weight * (high - low))
 
 
@@ -193,34 +200,38 @@ _DRAWS: Final = 1000
 
 
 def train(spec: TrainingScenario, plan: Plan, update_s: float) -> TrainingOutcome:
-    """Return the run of a scenario, from the time of one weight update."""
+    """Return the outcome of the run that a scenario describes, from the time of one weight update.
+
+    The outcome has no time to train if the scenario says no end, or only for another batch.
+    """
     if spec.run is None:
         return TrainingOutcome(_samples_per_update(plan))
     if isinstance(spec.run, RunSpec):
-        return _samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
+        return _train_samples(spec, spec.run, _schedule(spec.run, _samples_per_update(plan), plan, update_s), plan)
     from podsim.scenario.convnet_training import EpochRunSpec  # not needed for transformers
 
     if isinstance(spec.run, EpochRunSpec):
-        return _epochs(spec, spec.run, plan, update_s)
+        return _train_epochs(spec, spec.run, plan, update_s)
     return TrainingOutcome(_samples_per_update(plan))
 
 
-def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Plan) -> TrainingOutcome:
-    work, updates = run.sample_count(spec), run.weight_updates
-    if work is not None:
-        updates = whole_updates(work, schedule.samples_per_update)
+def _train_samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Plan) -> TrainingOutcome:
+    """Return the outcome of a run that ends after samples or weight updates, or at convergence."""
+    sample_count, updates = run.sample_count(spec), run.weight_updates
+    if sample_count is not None:
+        updates = whole_updates(sample_count, schedule.samples_per_update)
     if isinstance(updates, LoggedUpdates):
         if updates.batch_size != plan.layout.batch_size:
-            return _without_updates(updates, schedule, plan)
+            return _outcome_without_end(updates, schedule, plan)
         updates = updates.count
     if updates is not None:
         return _given_outcome([run_of_updates(schedule, updates)], schedule)
     samples = run.samples_to_converge
     if isinstance(samples, LoggedConvergence):
         if samples.batch_size != plan.layout.batch_size:
-            found = _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _converged(drawn, schedule))
-            is_new_rule = samples.division == "open" and found.percentiles is not None
-            return replace(found, notes=(_other_rules(spec, samples, schedule, plan),)) if is_new_rule else found
+            outcome = _at_another_batch(spec, plan, samples.batch_size, lambda drawn: _sampled_outcome(drawn, schedule))
+            is_new_rule = samples.division == "open" and outcome.percentiles is not None
+            return replace(outcome, notes=(_other_rules(spec, samples, schedule, plan),)) if is_new_rule else outcome
         samples = samples.runs
     if isinstance(samples, (int, float)):
         samples = (samples,)
@@ -230,11 +241,12 @@ def _samples(spec: TrainingScenario, run: RunSpec, schedule: Schedule, plan: Pla
         return TrainingOutcome(schedule.samples_per_update)
     points = reference_points(spec.benchmark or "")
     drawn = draw_samples_to_converge(points, schedule.samples_per_update, run.draws, run.seed)
-    return _converged(drawn, schedule)
+    return _sampled_outcome(drawn, schedule)
 
 
-def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
-    runs = list(runs_to_convergence(schedule, drawn))
+def _sampled_outcome(samples: Sequence[float], schedule: Schedule) -> TrainingOutcome:
+    """Return the outcome of runs with these sampled numbers of samples to convergence: percentiles of their times."""
+    runs = list(runs_to_convergence(schedule, samples))
     parts, updates = mean_run(runs), mean_update_count(runs)
     times_s = tuple(run.time_to_train_s for run in runs)
     return TrainingOutcome(
@@ -242,8 +254,8 @@ def _converged(drawn: Sequence[float], schedule: Schedule) -> TrainingOutcome:
     )
 
 
-def _without_updates(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> TrainingOutcome:
-    """Return an outcome without a time to train, since weight updates are given for another batch, and the cure."""
+def _outcome_without_end(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> TrainingOutcome:
+    """Return an outcome without a time to train, with a note: weight updates are given for another batch only."""
     here = plan.layout.batch_size
     samples = math.ceil(updates.count * updates.batch_size * (schedule.samples_per_update / here) * (1 - _ROUNDING))
     why = f"{updates.count:,} of run.weight_updates are of a batch of {updates.batch_size:,}, and the batch is {here:,}"
@@ -252,39 +264,43 @@ def _without_updates(updates: LoggedUpdates, schedule: Schedule, plan: Plan) -> 
 
 
 def _other_rules(spec: TrainingScenario, logged: LoggedConvergence, schedule: Schedule, plan: Plan) -> str:
-    """Return a note that the logged runs are of the open division and the sampled ones of the closed division."""
-    here, known = plan.layout.batch_size, logged.batch_size
-    own = sum(logged.runs) / len(logged.runs)
+    """Return a note that the logged runs are of MLPerf's open division and the sampled ones of the closed division."""
+    here, logged_batch = plan.layout.batch_size, logged.batch_size
+    logged_mean = sum(logged.runs) / len(logged.runs)
     try:
-        samples = schedule.samples_per_update / here * known
+        samples = schedule.samples_per_update / here * logged_batch
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
-        share = sum(drawn) / len(drawn) / own - 1
-        more = f"; at {known:,} the reference runs need {format_percent(share, 0)} more samples"
+        share = sum(drawn) / len(drawn) / logged_mean - 1
+        more = f"; at {logged_batch:,} the reference runs need {format_percent(share, 0)} more samples"
     except MissingDataError:
         more = ""
     return (
-        f"other rules: the runs of this file are of MLPerf's open division, logged for {known:,} per weight update. "
-        f"For {here:,} the time is drawn from MLPerf's reference runs of the closed division{more}. Compare it with "
-        "a run of the closed division, not with the time of this file"
+        f"other rules: the runs of this file are of MLPerf's open division, logged for {logged_batch:,} per weight "
+        f"update. For {here:,} the time is drawn from MLPerf's reference runs of the closed division{more}. Compare it "
+        "with a run of the closed division, not with the time of this file"
     )
 
 
 def _at_another_batch(
-    spec: TrainingScenario, plan: Plan, known: int, of_drawn: Callable[[Sequence[float]], TrainingOutcome]
+    spec: TrainingScenario, plan: Plan, logged_batch: int, outcome_of: Callable[[Sequence[float]], TrainingOutcome]
 ) -> TrainingOutcome:
-    """Return the run sampled from reference runs of the same network at this batch, or without a time to train."""
+    """Return the outcome at a batch other than the logged one: sampled from reference runs, or without a time to train.
+
+    `outcome_of` returns the outcome for sampled numbers of samples (or epochs) to convergence.
+    """
     samples, here = _samples_per_update(plan), plan.layout.batch_size
-    why = f"how long the run goes on is logged for {known:,} per weight update, not for {here:,}"
+    why = f"how long the run goes on is logged for {logged_batch:,} per weight update, not for {here:,}"
     try:
         drawn = draw_samples_to_converge(reference_points(spec.benchmark or ""), samples, _DRAWS, seed=0)
     except MissingDataError:
         ends = "run.samples_to_converge" if hasattr(spec.run, "samples_to_converge") else "run.epochs or run.samples"
         cure = f"give {ends} as a number for this batch"
         return TrainingOutcome(samples, notes=(f"no time to train: {why}; {cure}",))
-    return replace(of_drawn(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
+    return replace(outcome_of(drawn), notes=(f"{why}: drawn from MLPerf's reference runs",))
 
 
 def _given_outcome(runs: list[TrainingRun], schedule: Schedule) -> TrainingOutcome:
+    """Return the outcome of runs whose ends are known; its time is MLPerf's score of theirs."""
     times_s = tuple(run.time_to_train_s for run in runs)
     score = mlperf_score(times_s)
     parts, updates = mean_run(runs), mean_update_count(runs)
@@ -308,28 +324,30 @@ def _schedule(run: RunSpec, samples: float, plan: Plan, update_s: float) -> Sche
     return Schedule(update_s, samples, setup, every, evaluation.samples, step_s)
 
 
-def _epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+def _train_epochs(spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float) -> TrainingOutcome:
+    """Return the outcome of a run that ends after a number of epochs or samples."""
     if run.batch_size not in (None, plan.layout.batch_size):
         return _at_another_batch(
-            spec, plan, run.batch_size, lambda drawn: _drawn_epochs(spec, run, plan, update_s, drawn)
+            spec, plan, run.batch_size, lambda drawn: _sampled_epochs(spec, run, plan, update_s, drawn)
         )
     if not (epochs := run.epoch_count(spec.data.samples_per_epoch or 1)):
         return TrainingOutcome(_samples_per_update(plan))
-    made = _epoch_run(spec, run, plan, update_s, epochs)
-    time_s = made.time_to_train_s
-    parts, updates = made.breakdown, made.update_count
-    return TrainingOutcome(made.samples_per_update, time_s, None, parts, updates, (time_s,), (made,))
+    epoch_run = _epoch_run(spec, run, plan, update_s, epochs)
+    time_s = epoch_run.time_to_train_s
+    parts, updates = epoch_run.breakdown, epoch_run.update_count
+    return TrainingOutcome(epoch_run.samples_per_update, time_s, None, parts, updates, (time_s,), (epoch_run,))
 
 
-def _drawn_epochs(
-    spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, drawn: Sequence[float]
+def _sampled_epochs(
+    spec: TrainingScenario, run: EpochRunSpec, plan: Plan, update_s: float, epoch_counts: Sequence[float]
 ) -> TrainingOutcome:
-    one = _epoch_run(spec, run, plan, update_s, drawn[0])
-    of = {epochs: replace(one, epoch_count=epochs) for epochs in set(drawn)}
-    runs = [of[epochs] for epochs in drawn]
-    parts = {part: math.fsum(each.breakdown[part] for each in runs) / len(runs) for part in runs[0].breakdown}
-    updates = math.fsum(each.update_count for each in runs) / len(runs)
-    times_s = tuple(each.time_to_train_s for each in runs)
+    """Return the outcome of runs with sampled numbers of epochs."""
+    first = _epoch_run(spec, run, plan, update_s, epoch_counts[0])
+    run_by_epochs = {epochs: replace(first, epoch_count=epochs) for epochs in set(epoch_counts)}
+    runs = [run_by_epochs[epochs] for epochs in epoch_counts]
+    parts = {part: math.fsum(run.breakdown[part] for run in runs) / len(runs) for part in runs[0].breakdown}
+    updates = math.fsum(run.update_count for run in runs) / len(runs)
+    times_s = tuple(run.time_to_train_s for run in runs)
     return TrainingOutcome(_samples_per_update(plan), None, percentiles(runs), parts, updates, times_s, tuple(runs))
 
 

@@ -1,4 +1,4 @@
-"""Parts of one training run, from start to end."""
+"""Timeline of one training run: set-up, training, checkpoints and evaluations in order."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RunPart:
 
     kind: str  # `setup`, `training`, `checkpoint`, `load` or `evaluation`
     time_s: float  # duration [s]
-    update_count: int  # weight updates of the run at its end
-    epoch: int = 0  # its epoch, or the epoch of its checkpoint; 0 without epochs
+    update_count: int  # weight updates from the start of the run to the end of the part
+    epoch: int = 0  # number of the epoch, or of that of the checkpoint; 0 without epochs
 
 
 def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:
-    """Yield set-up, training up to each evaluation's mark, and each evaluation; their times add up to the run's."""
+    """Yield set-up, then training and evaluations in turn; their times add up to the time of the run."""
     yield RunPart("setup", run.setup_s, 0)
     done = 0
     for mark in range(1, run.evaluation_count + 1):
@@ -33,9 +33,9 @@ def parts_of_samples(run: TrainingRun, schedule: Schedule) -> Iterator[RunPart]:
 
 
 def parts_of_epochs(run: EpochRun) -> Iterator[RunPart]:
-    """Yield set-up, epochs, checkpoints, and the validation of each checkpoint; their times add up to the run's.
+    """Yield set-up, epochs with their checkpoints, then the validation of each checkpoint.
 
-    The last epoch has a checkpoint, so that the first may have none. Source: [mlperf_logs].
+    Their times add up to the time of the run. The last epoch always has a checkpoint. Source: [mlperf_logs].
     """
     yield RunPart("setup", run.setup_s, 0)
     saved, done = _saved_epochs(run), 0
@@ -58,6 +58,7 @@ def epochs_of(run: EpochRun) -> int:
 
 
 def _saved_epochs(run: EpochRun) -> range:
+    """Return the epochs that end with a checkpoint."""
     count = run.checkpoint_count
     first = epochs_of(run) - (count - 1) * run.checkpoint_every_epochs
     return range(first, epochs_of(run) + 1, run.checkpoint_every_epochs) if count else range(0)

@@ -1,6 +1,6 @@
 """Regression checks: metrics of scenarios compared with a baseline or with another revision.
 
-`python -m podsim.study.check.measure HOME PATH...` prints the metrics as JSON. Another revision is run in this way.
+`python -m podsim.study.check.measure HOME PATH...` prints the metrics as JSON; the code of another revision runs so.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ BASELINE: Final = "podsim-baseline.json"
 SCENARIOS_FOLDER: Final = Path("scenarios")
 DIGITS: Final = 9
 _SUFFIXES: Final = {".yaml", ".yml"}
-_FIGURES: Final = ("breakdown.", "run_breakdown.")
+_NOT_COMPARED: Final = ("breakdown.", "run_breakdown.")
 _FEW_CASES: Final = 8
 _MEASURES: Final = ("podsim.study.check.measure", "podsim.checks.measure")
-"""Modules that run cases, by their names now and in earlier versions."""
+"""Names of this module, now and in earlier versions."""
 
 
 def check(
@@ -85,16 +85,29 @@ def check(
     home = folder_of(paths[0]) if baseline is None else Path(baseline).parent
     cases = list(cases_of(files, home))
     agreed = _at_revision(against, files, home) if against else read_baseline(Path(baseline)) if baseline else None
-    with telling(tell, "scenarios") as told:
-        now = _measure_all(cases, told)
+    with telling(tell, "scenarios") as report_progress:
+        now = _measure_all(cases, report_progress)
     compared_with = f"revision {against}" if against else str(baseline or "")
     return verdict_on(now, agreed, compared_with, {case.name: case.path for case in cases}, home)
 
 
 def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> tuple[int, list[str]]:
-    """Accept the current metrics of scenarios; return their number and the tolerances that no longer apply."""
+    """Write the current metrics of scenarios into a baseline.
+
+    Args:
+        paths: Scenario files, folders of them, or shipped names.
+        file: The baseline.
+        reason: Why the metrics are accepted.
+        tell: Progress callback, called as `tell(done, total)`.
+
+    Returns:
+        Number of cases, and the tolerances that were removed because they apply to no metric.
+
+    Raises:
+        PodsimError: A scenario cannot be read.
+    """
     now = _measure_all(list(cases_of([_file_of(Path(path)) for path in paths], file.parent)), tell)
-    wrong = next((each["reason"] for each in now.values() if each["status"] == NOT_READ), None)
+    wrong = next((result["reason"] for result in now.values() if result["status"] == NOT_READ), None)
     if wrong is not None:
         raise PodsimError(f"this is not accepted as it cannot be read: {wrong}", do="mend the file, then accept")
     before = read_baseline(file) if file.exists() else Baseline()
@@ -108,28 +121,34 @@ def accept(paths: Sequence[str | Path], file: Path, reason: str, tell: Tell) -> 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A scenario with one of its variants, by the name by which a baseline in a folder, its home, knows it."""
+    """A scenario, or a variant of it, to check."""
 
     path: Path
-    name: str
+    name: str  # in the baseline: path relative to `home` without suffix, and `@VARIANT`
     variant: str | None = None
-    home: Path = Path()
+    home: Path = Path()  # folder of the baseline
 
 
 def paths_left_out(baseline: str | Path | None) -> tuple[list[Path], Path | None]:
-    """Return the default paths to check, and their baseline; None for a baseline in their folder.
+    """Return the paths to check if the user names none, and their baseline.
 
     Args:
-        baseline: Requested baseline; None is `BASELINE` in the working folder.
+        baseline: Requested baseline; by default `BASELINE` in the working folder, if there is one.
+
+    Returns:
+        The scenarios of the baseline, with the baseline; or else the folder `scenarios`, with None.
+
+    Raises:
+        PodsimError: There is nothing to check.
     """
     file = Path(baseline or BASELINE)
     if baseline or file.is_file():
         names = dict.fromkeys(name.partition("@")[0] for name in read_baseline(file).scenarios)
-        found = [path for name in names if (path := _file_of_name(name, file.parent))]
-        if not found:
+        paths = [path for name in names if (path := _file_of_name(name, file.parent))]
+        if not paths:
             what = "none of the scenarios of this baseline is there"
             raise PodsimError(what, where=str(file), do="give the paths of scenarios")
-        return found, file
+        return paths, file
     if SCENARIOS_FOLDER.is_dir():
         return [SCENARIOS_FOLDER], None
     what = f"there is nothing to check: the working folder has no {BASELINE} and no folder `{SCENARIOS_FOLDER}`"
@@ -143,24 +162,28 @@ def _file_of_name(name: str, home: Path) -> Path | None:
 
 
 def folder_of(path: str | Path) -> Path:
-    """Return the folder in which a baseline is looked for: the path itself, or the folder of a file."""
+    """Return the folder that may contain the baseline of a path: the path itself, or the folder of a file."""
     return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def _file_of(path: Path) -> Path:
-    """Return the path, or the file of the shipped study or scenario with that name."""
+    """Return a path if it exists, or else the file of the shipped study or scenario with that name."""
     return path if path.exists() else shipped(str(path), "study") or shipped(str(path), "scenario") or path
 
 
 def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
-    """Yield every scenario and variant in files and folders, named relative to a folder."""
+    """Yield every scenario and variant in files and folders, named relative to the folder `home`.
+
+    Raises:
+        OutputError: A path does not exist or has no scenario, or two scenarios have the same name.
+    """
     files: dict[str, Path] = {}
     for path in paths:
         if not path.exists():
             what, do = "there is no such file or folder", "name scenario files or their folder"
             raise OutputError(what, where=str(path), do=do)
-        there = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
-        scenarios = [each for each in there if is_scenario(each)]
+        there = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+        scenarios = [file for file in there if is_scenario(file)]
         if not scenarios:
             what = "the folder holds no scenario" if path.is_dir() else "this is no scenario, by its key `kind`"
             raise OutputError(what, where=str(path), do="name another")
@@ -171,7 +194,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
             if name not in files:
                 files[name] = file
                 yield Case(file, name, home=home)
-                with suppress(SpecError):  # reported when the file itself is run
+                with suppress(SpecError):  # the case of the file itself reports it
                     yield from (
                         Case(file, f"{name}@{variant_name}", variant_name, home) for variant_name in variant_names(file)
                     )
@@ -180,7 +203,7 @@ def cases_of(paths: Sequence[Path], home: Path) -> Iterator[Case]:
 
 
 def is_scenario(path: Path) -> bool:
-    """Return True if a file contains a scenario; files of other kinds have the key `kind`, broken files count."""
+    """Return True if a file has no key `kind`, as scenarios have none, or is no valid YAML."""
     try:
         return "kind" not in read_yaml(path).data
     except SpecError:
@@ -189,31 +212,32 @@ def is_scenario(path: Path) -> bool:
 
 def measured(case: Case, simulate: Callable[[LoadedScenario], Result] = run) -> Measured:
     """Run a case and return its metrics; an impossible case has a reason and no metrics."""
-    given: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
+    entry: dict[str, Any] = {"inputs": {}, "expect": {}, "metrics": {}, "breakdown_ps": {}}
     try:
         loaded = load_scenario(case.path, case.variant)
         for path, digest in loaded.inputs:  # shipped data by name, other files relative to the baseline's folder
             near = PurePath(os.path.relpath(Path(path).resolve(), case.home.resolve())).as_posix()
-            given["inputs"][path if is_as_shipped((path, digest)) else near] = digest
-        given["expect"] = dict(loaded.spec.expect or {})
+            entry["inputs"][path if is_as_shipped((path, digest)) else near] = digest
+        entry["expect"] = dict(loaded.spec.expect or {})
     except SpecError as error:
-        return given | {"status": NOT_READ, "reason": str(error)}
+        return entry | {"status": NOT_READ, "reason": str(error)}
     try:
         result = simulate(loaded)
     except PodsimError as error:
-        return given | {"status": status_of(error), "reason": str(error)}
+        return entry | {"status": status_of(error), "reason": str(error)}
     numbers = ((name, value) for name, value in figures_of(result) if isinstance(value, (int, float)))
-    metrics = {name: value for name, value in numbers if not name.startswith(_FIGURES)}
-    return given | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
+    metrics = {name: value for name, value in numbers if not name.startswith(_NOT_COMPARED)}
+    return entry | {"status": DONE, "reason": None, "metrics": metrics, "breakdown_ps": dict(result.breakdown_ps)}
 
 
 def _measure_all(cases: Sequence[Case], tell: Tell) -> dict[str, Measured]:
+    """Run all cases on all cores, and return their metrics by name."""
     with Store(what="check") as store:
-        store.fill(partial(_numbered, cases), range(len(cases)), tell, few=_FEW_CASES)
+        store.fill(partial(_measured_by_number, cases), range(len(cases)), tell, few=_FEW_CASES)
         return {case.name: row for case, row in zip(cases, store.rows(), strict=True)}
 
 
-def _numbered(cases: Sequence[Case], number: int) -> Measured:
+def _measured_by_number(cases: Sequence[Case], number: int) -> Measured:
     return measured(cases[number])
 
 
@@ -235,25 +259,33 @@ def _at_revision(revision: str, paths: Sequence[Path], home: Path) -> Baseline:
 
 
 def _revision_cases(tree: Path, paths: Sequence[Path], home: Path, revision: str) -> Mapping[str, Measured]:
-    """Return the cases of another tree, run by the code of that tree if it contains podsim, or else by this code."""
-    theirs = next((each for each in _MEASURES if (tree / f"{each.replace('.', '/')}.py").is_file()), None)
-    code = tree if theirs else Path(__file__).resolve().parents[3]
+    """Return the metrics of the cases in another tree, run by the podsim in that tree if it has one, or else by this.
+
+    Args:
+        tree: Folder with the files of the revision.
+        paths: Paths to check, relative to the tree.
+        home: Folder of the baseline, relative to the tree.
+        revision: Name of the revision, for error messages.
+    """
+    module = next((name for name in _MEASURES if (tree / f"{name.replace('.', '/')}.py").is_file()), None)
+    code = tree if module else Path(__file__).resolve().parents[3]
     present = [str(path) for path in paths if (tree / path).exists()]
     if not present:
         raise PodsimError("none of the files is in that revision", where=revision, do="name another revision")
-    command = [sys.executable, "-m", theirs or _MEASURES[0], str(home), *present]
-    given = {**os.environ, "PYTHONPATH": str(code)}
-    done = subprocess.run(command, cwd=tree, env=given, capture_output=True, check=False, encoding="utf-8")
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line[0].isspace()]
-        last = said[-1] if said else "it printed nothing"  # an indented cure may follow
+    command = [sys.executable, "-m", module or _MEASURES[0], str(home), *present]
+    environment = {**os.environ, "PYTHONPATH": str(code)}
+    process = subprocess.run(command, cwd=tree, env=environment, capture_output=True, check=False, encoding="utf-8")
+    if process.returncode:
+        # The last line that is not indented, because an indented cure may follow the error.
+        lines = [line for line in process.stderr.splitlines() if line.strip() and not line[0].isspace()]
+        last = lines[-1] if lines else "it printed nothing"
         raise PodsimError(f"podsim of that revision fails: {last}", where=revision, do="name another revision")
-    figures: Mapping[str, Measured] = json.loads(done.stdout)
-    return figures
+    metrics: Mapping[str, Measured] = json.loads(process.stdout)
+    return metrics
 
 
 def main(home: str, *paths: str) -> None:
-    """Print what every case below the paths gives, named from a folder."""
+    """Print the metrics of all cases in the paths as JSON, with names relative to the folder `home`."""
     sys.stdout.write(json.dumps(_measure_all(list(cases_of([Path(path) for path in paths], Path(home))), no_progress)))
 
 
@@ -286,7 +318,7 @@ class _File(BaseModel):
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a baseline; a PodsimError if it is not there, is none, or has another schema."""
+    """Read a baseline; raise `PodsimError` if the file is missing, no baseline, or of another schema version."""
     do = 'write one with `podsim check … --accept --reason "first baseline"`'
     again = f"restore it from git, or remove it and {do}"
 
@@ -309,12 +341,12 @@ def read_baseline(path: Path) -> Baseline:
         _File.model_validate(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        said = str(first.get("ctx", {}).get("error") or first["msg"])
-        raise no_baseline(f"`{'.'.join(map(str, first['loc']))}`: {said[0].lower()}{said[1:]}") from None
-    known = uses(data["scenarios"])
+        message = str(first.get("ctx", {}).get("error") or first["msg"])
+        raise no_baseline(f"`{'.'.join(map(str, first['loc']))}`: {message[0].lower()}{message[1:]}") from None
+    valid_keys = uses(data["scenarios"])
     for key in data["tolerances"]:
-        if key not in known:
-            close = nearest(key, known)
+        if key not in valid_keys:
+            close = nearest(key, valid_keys)
             cure = f"write `{close}`" if close else "name a scenario, a figure, or both with a space between"
             what = f"`tolerances.{key}` is for no scenario and no figure of this baseline"
             raise PodsimError(what, where=str(path), do=f"take it out, or {cure}")
@@ -329,12 +361,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write it, one figure a line, so that a change is seen in review."""
+    """Write a baseline with one metric per line, so that changes are visible in a diff."""
     data: dict[str, Any] = {"schema": SCHEMA} | {name: getattr(baseline, name) for name in _File.model_fields}
     data |= {"version": __version__, "scenarios": {}}
-    for name, given in sorted(baseline.scenarios.items()):
-        metrics = {metric: float(f"{value:.{DIGITS}g}") for metric, value in given["metrics"].items()}
-        data["scenarios"][name] = {key: given[key] for key in _Measured.model_fields} | {"metrics": metrics}
+    for name, entry in sorted(baseline.scenarios.items()):
+        metrics = {metric: float(f"{value:.{DIGITS}g}") for metric, value in entry["metrics"].items()}
+        data["scenarios"][name] = {key: entry[key] for key in _Measured.model_fields} | {"metrics": metrics}
     write_atomically(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode())
 
 

@@ -16,7 +16,7 @@ _BASELINE: Final = "podsim-baseline.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--podsim`; without it nothing is collected and nothing of podsim is imported."""
+    """Add the options of the plugin; without `--podsim`, no scenario is collected and podsim is not imported."""
     group = parser.getgroup("podsim")
     group.addoption("--podsim", action="store_true", help="check podsim scenarios in the given files and folders")
     group.addoption("--podsim-baseline", metavar="FILE", help=f"what was agreed on; by default the nearest {_BASELINE}")
@@ -32,14 +32,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 class ScenarioFile(pytest.File):
-    """A scenario file: an item for itself and one for each variant."""
+    """Pytest collector of a scenario file."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Make the items."""
+        """Yield an item for the scenario, and one for each variant."""
         from podsim.study.check.measure import cases_of, read_baseline
 
         near = (folder / _BASELINE for folder in self.path.parents)
-        file = self.config.getoption("--podsim-baseline") or next((each for each in near if each.is_file()), None)
+        file = self.config.getoption("--podsim-baseline") or next((path for path in near if path.is_file()), None)
         baseline = None if file is None else read_baseline(Path(file))
         for case in cases_of([self.path], Path(file or self.path).parent):
             yield ScenarioItem.from_parent(self, name=case.name, case=case, baseline=baseline)
@@ -53,7 +53,7 @@ class ScenarioItem(pytest.Item):
         self._case, self._baseline = case, baseline
 
     def runtest(self) -> None:
-        """Simulate and compare."""
+        """Simulate the case, and compare it with the baseline and its expectations."""
         from podsim.study.check.measure import measured
         from podsim.study.check.verdict import verdict_on
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -18,20 +17,20 @@ from podsim.escaped import line
 from podsim.format import format_counted, format_error
 from podsim.git import first_change, top_of
 from podsim.metrics import NEITHER, SHARE, metric_of
-from podsim.report.chart import FASTER, SLOWER, Axis, Bar, Bars, Chart
+from podsim.report.chart import FASTER, SLOWER, Bar, Bars, Chart, bar_axis
 from podsim.report.report import Folded, Report, Section, Tile
 from podsim.report.table import Table, columns
 from podsim.result.kinds import KINDS
 from podsim.scenario.expectations import FITS, Given, expectation
 from podsim.scenario.library import data_file
 from podsim.scenario.wording import known_here
-from podsim.show.answers import Answered
+from podsim.show.answers import JsonAnswer
 from podsim.show.markdown import to_markdown
 from podsim.study.store import DONE
 from podsim.units import parse_quantity
 
 Measured = Mapping[str, Any]
-"""`status`, `reason`, `metrics`, `breakdown_ps`, `inputs` and `expect` of a scenario, as JSON has them."""
+"""Result of a case, as in JSON: `status`, `reason`, `metrics`, `breakdown_ps`, `inputs` and `expect`."""
 NOT_READ: Final = "not read"
 """Status of a scenario whose file is wrong."""
 BROKEN, UNMET, DRIFT, GAIN, ADDED, REMOVED = "broken", "unmet", "drift", "gain", "added", "removed"
@@ -53,7 +52,6 @@ _GRAVITY: Final = {kind: place for place, kind in enumerate(KINDS_OF_ISSUE)}
 _CURE: Final = 'agree on what is given with `--accept --reason "…"`, or write `expect:` in the scenarios'
 _NAMES: Final = {kind.name: kind.label for kind in KINDS}
 _HEADS: Final = ("scenario", "figure", ">before", ">after", ">change", "why")
-_MOST_TOLD: Final = 3
 _MOST_ROWS: Final = 1000
 _MOST_BARS: Final = 30
 _PERCENT: Final = 100
@@ -65,49 +63,49 @@ _COMMENT: Final = "<!-- podsim check -->"
 
 @dataclass(frozen=True)
 class Baseline:
-    """Agreed metrics with the reason, or the metrics of another revision, which may have fewer."""
+    """Reference metrics of a check: the agreed metrics, or the metrics of another revision."""
 
-    scenarios: Mapping[str, Measured] = field(default_factory=dict)
-    tolerance: str = "1 %"
-    tolerances: Mapping[str, str] = field(default_factory=dict)  # by metric, by scenario, or by `scenario metric`
-    reason: str = ""
+    scenarios: Mapping[str, Measured] = field(default_factory=dict)  # by case
+    tolerance: str = "1 %"  # allowed relative change without an entry in `tolerances`
+    tolerances: Mapping[str, str] = field(default_factory=dict)  # by metric, by case, or by `case metric`
+    reason: str = ""  # why these metrics were accepted
     version: str = __version__
-    is_revision: bool = False
+    is_revision: bool = False  # True for another revision, which may have fewer metrics
 
     def tolerance_of(self, case: str, metric: str) -> float:
         """Return the allowed relative change of a metric."""
-        given = (self.tolerances[key] for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
-        return parse_quantity(next(given, self.tolerance), "ratio")
+        keys = (key for key in (f"{case} {metric}", case, metric) if key in self.tolerances)
+        return parse_quantity(next((self.tolerances[key] for key in keys), self.tolerance), "ratio")
 
     def for_case(self, case: str) -> Baseline:
-        """Return the baseline of one scenario."""
-        return replace(self, scenarios={name: known for name, known in self.scenarios.items() if name == case})
+        """Return the baseline with the metrics of one case only."""
+        return replace(self, scenarios={name: entry for name, entry in self.scenarios.items() if name == case})
 
     def with_measured(self, scenarios: Mapping[str, Measured], reason: str) -> Baseline:
-        """Return a baseline with new metrics and those tolerances that still apply to some of them."""
-        used = uses(scenarios)
-        still = {key: share for key, share in self.tolerances.items() if key in used}
-        return Baseline(scenarios, self.tolerance, still, reason)
+        """Return a baseline with new metrics, without tolerances that apply to none of them."""
+        keys = uses(scenarios)
+        tolerances = {key: share for key, share in self.tolerances.items() if key in keys}
+        return Baseline(scenarios, self.tolerance, tolerances, reason)
 
 
 def uses(scenarios: Mapping[str, Measured]) -> set[str]:
-    """Return the keys a tolerance may have: scenarios, metrics and pairs of both."""
-    pairs = {(name, metric) for name, known in scenarios.items() for metric in known["metrics"]}
+    """Return the keys a tolerance may have: cases, metrics, and pairs of both."""
+    pairs = {(name, metric) for name, entry in scenarios.items() for metric in entry["metrics"]}
     return {*scenarios, *(metric for _, metric in pairs), *(f"{name} {metric}" for name, metric in pairs)}
 
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Finding of a check about a metric or a case: the agreed or expected value, and the value now."""
+    """Finding of a check about a metric or a case."""
 
-    kind: str
+    kind: str  # one of `KINDS_OF_ISSUE`
     case: str
-    metric: str = ""
-    before: str = ""
-    after: str = ""
-    change: float | None = None
+    metric: str = ""  # empty if the issue is about the whole case
+    before: str = ""  # agreed or expected value
+    after: str = ""  # current value
+    change: float | None = None  # relative change
     why: str = ""  # kind of time that changed most, and changed inputs
-    files: tuple[str, ...] = ()  # these inputs
+    files: tuple[str, ...] = ()  # changed inputs
 
     @property
     def fails(self) -> bool:
@@ -116,7 +114,7 @@ class Issue:
 
     @property
     def title(self) -> str:
-        """The scenario and the figure."""
+        """Names of the case and the metric."""
         return line(f"{self.case} {self.metric}")
 
     @property
@@ -124,8 +122,8 @@ class Issue:
         """Issue as one line of text."""
         change = "" if self.change is None else f" ({self.change:+.2%})"
         after = line(self.after)
-        moved = f"{line(self.before)} → {after or 'nothing'}{change}" if self.before else after
-        return f"{self.kind}: {self.title}: {moved}"
+        values = f"{line(self.before)} → {after or 'nothing'}{change}" if self.before else after
+        return f"{self.kind}: {self.title}: {values}"
 
     def cells(self) -> tuple[str, ...]:
         """Return a table row for the columns `scenario`, `figure`, `before`, `after`, `change` and `why`."""
@@ -134,7 +132,7 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict(Answered):
+class Verdict(JsonAnswer):
     """Result of a check.
 
     Attributes:
@@ -142,11 +140,11 @@ class Verdict(Answered):
         now: Current metrics of each case.
         agreed: Baseline; None if only expectations were checked.
         compared_with: Name of the baseline.
-        paths: The file of each case.
+        paths: File of each case.
         home: Folder to which names of inputs are relative.
     """
 
-    COLUMNS: ClassVar = (*(each.name for each in fields(Issue)), "fails")
+    COLUMNS: ClassVar = (*(column.name for column in fields(Issue)), "fails")
     issues: Sequence[Issue]
     now: Mapping[str, Measured] = field(default_factory=dict)
     agreed: Baseline | None = None
@@ -164,16 +162,16 @@ class Verdict(Answered):
     @property
     def expectation_count(self) -> int:
         """Number of checked expectations in all cases."""
-        return sum(_looked_at(now["expect"]) for now in self.now.values())
+        return sum(_checked_count(now["expect"]) for now in self.now.values())
 
     @property
     def not_compared(self) -> frozenset[str]:
-        """Cases that could be read, and of which nothing was agreed on or expected."""
-        return frozenset(name for name, now in self.now.items() if _is_alone(name, now, self.agreed))
+        """Cases that could be read, but have neither a baseline nor expectations."""
+        return frozenset(name for name, now in self.now.items() if _is_uncompared(name, now, self.agreed))
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was compared, so that the check proves nothing."""
+        """True if no case was compared with anything, so that the check proves nothing."""
         return self.holds and len(self.not_compared) == len(self.now)
 
     @property
@@ -183,34 +181,34 @@ class Verdict(Answered):
 
     @property
     def headline(self) -> str:
-        """The verdict in a line."""
-        what = f"{format_counted(len(self.now), 'scenario')}, {format_counted(self.figure_count, 'figure')}"
+        """Verdict in one line, with the number of issues of each kind."""
+        checked = f"{format_counted(len(self.now), 'scenario')}, {format_counted(self.figure_count, 'figure')}"
         if self.expectation_count:
-            what += f", {format_counted(self.expectation_count, 'expectation')}"
+            checked += f", {format_counted(self.expectation_count, 'expectation')}"
         if self.is_empty:
-            return f"nothing was compared: {what}; {_CURE}"
+            return f"nothing was compared: {checked}; {_CURE}"
         counts = ", ".join(f"{len(issues)} {kind}" for kind, issues in self._by_kind().items())
-        return f"{'holds' if self.holds else 'does not hold'}: {f'{counts} of ' if counts else ''}{what}"
+        return f"{'holds' if self.holds else 'does not hold'}: {f'{counts} of ' if counts else ''}{checked}"
 
     def _by_kind(self) -> dict[str, list[Issue]]:
         return {kind: [*issues] for kind, issues in groupby(self.issues, lambda issue: issue.kind)}
 
     def report(self) -> Report:
         """Return the verdict as a report: issues by kind, changes of metrics, and all cases."""
-        by_kind, chart = self._by_kind(), _moved_chart([issue for issue in self.issues if issue.change is not None])
+        by_kind, chart = self._by_kind(), _change_chart([issue for issue in self.issues if issue.change is not None])
         cases = [
             (name, str(now["status"]), f"{len(now['metrics'])}", _first_line(now["reason"]))
             for name, now in self.now.items()
         ]
         listed = Table(columns("scenario", "status", ">figures", "reason"), cases)
-        told = "nothing was compared" if self.is_empty else "holds" if self.holds else "does not hold"
+        result = "nothing was compared" if self.is_empty else "holds" if self.holds else "does not hold"
         counts = [Tile(kind.capitalize(), f"{len(same):,}", (KINDS_OF_ISSUE[kind],)) for kind, same in by_kind.items()]
         return Report(
             title=self.headline,
             about=[f"compared with {self.compared_with}, podsim {__version__}"],
             version=__version__,
             inputs=sorted({read for now in self.now.values() for read in now["inputs"].items()}),
-            tiles=[Tile("Verdict", told), *counts],
+            tiles=[Tile("Verdict", result), *counts],
             sections=[
                 *([Section("What has moved", [chart], plotted=True)] if chart else []),
                 *([Section("Issues", [_table(*same) for same in by_kind.items()], short=True)] if by_kind else []),
@@ -228,13 +226,9 @@ class Verdict(Answered):
             "findings": self._records(),
         }
 
-    def to_json(self) -> str:
-        """Return the verdict as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
-
     def _summary_lines(self) -> Iterator[str]:
         yield self.headline
-        yield from (issue.text_line for issue in self.issues[:_MOST_TOLD])
+        yield from (issue.text_line for issue in self.issues[:3])
 
     def _records(self) -> list[dict[str, object]]:
         return [asdict(issue) | {"fails": issue.fails} for issue in self.issues]
@@ -252,9 +246,9 @@ def _table(kind: str, issues: Sequence[Issue]) -> Table:
     return Table(columns(*(_HEADS[place] for place in used)), cells, f"{kind}: {KINDS_OF_ISSUE[kind]}", more)
 
 
-def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
-    """Return bars of changes beyond tolerance, the largest first; None if there is no such change."""
-    shown = sorted(moved, key=lambda issue: (-abs(issue.change or 0.0), issue.case, issue.metric))[:_MOST_BARS]
+def _change_chart(issues: Sequence[Issue]) -> Chart | None:
+    """Return a bar chart of changes beyond tolerance, the largest first; None without issues."""
+    shown = sorted(issues, key=lambda issue: (-abs(issue.change or 0.0), issue.case, issue.metric))[:_MOST_BARS]
     if not shown:
         return None
     heads, fills = [head.strip(">") for head in _HEADS], {"better": FASTER, "worse": SLOWER}
@@ -267,13 +261,12 @@ def _moved_chart(moved: Sequence[Issue]) -> Chart | None:
         )
         for issue in shown
     ]
-    ends = [0.0, *(bar.end for bar in bars)]
     return Chart(
         title=f"{shown[0].case}: {shown[0].metric} moved most, {bars[0].tip['change']}",
         description="Bars of the relative change of each figure beyond its tolerance, what moved most first.",
-        drawn=Bars(bars, Axis("change", "%", (min(ends) * _ROOM, max(ends) * _ROOM)), {"no change": 0.0}),
+        drawn=Bars(bars, bar_axis("change", "%", bars, _ROOM), {"no change": 0.0}),
         legend=fills,
-        notes=[f"The {len(shown)} that moved most, of {len(moved):,}."] if len(moved) > len(shown) else [],
+        notes=[f"The {len(shown)} that moved most, of {len(issues):,}."] if len(issues) > len(shown) else [],
     )
 
 
@@ -287,17 +280,26 @@ def verdict_on(
     paths: Mapping[str, Path] | None = None,
     home: Path = Path(),
 ) -> Verdict:
-    """Compare what cases give with what was agreed on, in words something, and with what they themselves expect."""
-    known = {} if agreed is None else agreed.scenarios
+    """Return the verdict on cases, by comparison with a baseline and with the expectations in the scenarios.
+
+    Args:
+        now: Current metrics of each case.
+        agreed: Baseline; None to check only expectations.
+        compared_with: Name of the baseline.
+        paths: File of each case.
+        home: Folder to which names of inputs are relative.
+    """
+    baseline = {} if agreed is None else agreed.scenarios
     issues = [issue for name, measured in now.items() for issue in _issues(name, measured, agreed)]
-    gone = {name: before["status"] for name, before in known.items() if name not in now}
+    gone = {name: before["status"] for name, before in baseline.items() if name not in now}
     issues += [Issue(REMOVED, name, before=status) for name, status in gone.items() if status != NOT_READ]
     issues.sort(key=lambda issue: (_GRAVITY[issue.kind], -abs(issue.change or 0)))
-    words = compared_with or ("what scenarios expect" if agreed is None else "a baseline")
-    return Verdict(issues, now, agreed, words, paths or {}, home)
+    name = compared_with or ("what scenarios expect" if agreed is None else "a baseline")
+    return Verdict(issues, now, agreed, name, paths or {}, home)
 
 
 def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[Issue]:
+    """Yield the issues of a case."""
     status, why, expect = measured["status"], _first_line(measured["reason"]), measured["expect"]
     if status == NOT_READ:
         yield Issue(BROKEN, name, after=status, why=why)
@@ -305,43 +307,46 @@ def _issues(name: str, measured: Measured, agreed: Baseline | None) -> Iterator[
     fits = status == DONE
     if expect and fits != expect.get(FITS, True):
         yield Issue(UNMET, name, FITS, str(not fits).lower(), str(fits).lower(), why=why)
-    for metric, given in expect.items() if fits else ():
+    for metric, bounds in expect.items() if fits else ():
         if metric == FITS:
             continue
-        wanted, value = expectation(metric, given), measured["metrics"].get(metric)
+        wanted, value = expectation(metric, bounds), measured["metrics"].get(metric)
         if value is None:
-            near = known_here(metric, list(measured["metrics"]), "name another")
-            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {near}")
+            cure = known_here(metric, list(measured["metrics"]), "name another")
+            yield Issue(UNMET, name, metric, wanted.text, "nothing", why=f"there is no such figure; {cure}")
         elif not wanted.holds(value):
             yield Issue(UNMET, name, metric, wanted.text, _figure(value))
     if agreed is not None and name in agreed.scenarios:
         yield from _case_issues(name, agreed.scenarios[name], measured, agreed)
     elif agreed is not None:
         yield Issue(ADDED, name, after=status)
-    elif status != DONE and _is_alone(name, measured, agreed):
+    elif status != DONE and _is_uncompared(name, measured, agreed):
         yield Issue(IMPOSSIBLE, name, after=status, why=why)
 
 
-def _is_alone(name: str, measured: Measured, agreed: Baseline | None) -> bool:
-    known = agreed is not None and name in agreed.scenarios
-    return not known and measured["status"] != NOT_READ and not _looked_at(measured["expect"])
+def _is_uncompared(name: str, measured: Measured, agreed: Baseline | None) -> bool:
+    has_baseline = agreed is not None and name in agreed.scenarios
+    return not has_baseline and measured["status"] != NOT_READ and not _checked_count(measured["expect"])
 
 
-def _looked_at(expect: Given) -> int:
+def _checked_count(expect: Given) -> int:
     """Return the number of expectations to check: only `fits` counts for a case that must not fit."""
     return 1 if expect.get(FITS) is False else len(expect)
 
 
 def _case_issues(name: str, before: Measured, after: Measured, baseline: Baseline) -> Iterator[Issue]:
+    """Yield the differences of a case from its baseline."""
     if before["status"] != after["status"]:
         kind = BROKEN if before["status"] == DONE else GAIN if after["status"] == DONE else DRIFT
         yield Issue(kind, name, "", before["status"], after["status"], why=_first_line(after["reason"]))
         return
     files = _changed(before["inputs"], after["inputs"])
-    was, now = before["breakdown_ps"], after["breakdown_ps"]
-    moves = {kind: now.get(kind, 0) - was.get(kind, 0) for kind in sorted({*was, *now})}
-    most = max(moves, key=lambda kind: abs(moves[kind]), default=None)
-    time = f"{_NAMES.get(most, most)} {moves[most] / 1e9:+.3g} ms" if most and moves[most] else "no time moved"
+    old_ps, new_ps = before["breakdown_ps"], after["breakdown_ps"]
+    changes_ps = {kind: new_ps.get(kind, 0) - old_ps.get(kind, 0) for kind in sorted({*old_ps, *new_ps})}
+    most = max(changes_ps, key=lambda kind: abs(changes_ps[kind]), default=None)
+    time = (
+        f"{_NAMES.get(most, most)} {changes_ps[most] / 1e9:+.3g} ms" if most and changes_ps[most] else "no time moved"
+    )
     why = f"{time}; {', '.join(files) if files else 'the code of podsim'}"
     for metric, value in before["metrics"].items():
         new = after["metrics"].get(metric)
@@ -397,9 +402,10 @@ def as_comment(verdict: Verdict) -> str:
 
 
 def as_github(verdict: Verdict) -> str:
-    """Return annotations for GitHub and the verdict; a changed file gets one, at its first changed line if known.
+    """Return the verdict, below annotations for GitHub.
 
-    An issue without changed files is annotated at the file of its scenario.
+    Each changed input has an annotation at its first changed line. An issue without changed inputs is annotated at the
+    file of its scenario.
     """
     try:
         top = Path(os.environ.get("GITHUB_WORKSPACE") or top_of(Path.cwd(), "", "")).resolve()
@@ -410,13 +416,13 @@ def as_github(verdict: Verdict) -> str:
         path = file.resolve()
         return path.relative_to(top).as_posix() if path.is_relative_to(top) else str(file)
 
-    lines: dict[str, int | None] = {}
-    told: dict[tuple[bool, str], list[Issue]] = {}
+    lines: dict[str, int | None] = {}  # first changed line, by path
+    issues_at: dict[tuple[bool, str], list[Issue]] = {}  # by failure and path
     for issue in verdict.issues:
         places = []
-        for name in issue.files:  # the file may be gone
+        for name in issue.files:
             file = next((path for path in (verdict.home / name, data_file(name)) if path.is_file()), None)
-            if file is None:
+            if file is None:  # deleted
                 continue
             places.append(path := shown_path(file))
             if path not in lines:
@@ -424,15 +430,15 @@ def as_github(verdict: Verdict) -> str:
                 lines[path] = first_change(file, agreed.values())
         own = verdict.paths.get(issue.case)
         for path in places or ["" if own is None else shown_path(own)]:
-            told.setdefault((issue.fails, path), []).append(issue)
+            issues_at.setdefault((issue.fails, path), []).append(issue)
     annotations = []
-    for (fails, path), issues in told.items():
+    for (fails, path), issues in issues_at.items():
         place = [f"file={escaped.github(path, of_property=True)}"] if path else []
         place += [f"line={lines[path]}"] if lines.get(path) else []
         more = f"; and {format_counted(len(issues) - 1, 'more finding')}" if len(issues) > 1 else ""
-        said = f"{issues[0].text_line} {line(issues[0].why)}".strip() + more
+        message = f"{issues[0].text_line} {line(issues[0].why)}".strip() + more
         level = f"::{'error' if fails else 'notice'} {','.join([*place, 'title=podsim check'])}"
-        annotations.append(f"{level}::{escaped.github(said)}")
+        annotations.append(f"{level}::{escaped.github(message)}")
     if verdict.is_empty:
         annotations.append(f"::error title=podsim check::{escaped.github(verdict.headline)}")
     return "".join(f"{text}\n" for text in (*annotations, verdict.headline))
@@ -442,15 +448,15 @@ def as_junit(verdict: Verdict) -> str:
     """Return a JUnit suite with a test for each case."""
     names = list(dict.fromkeys((*verdict.now, *(issue.case for issue in verdict.issues))))
     failing = {name: [issue for issue in verdict.issues if issue.case == name and issue.fails] for name in names}
-    alone = {name for name in verdict.not_compared if not failing[name]}
-    counts = {"tests": len(names), "failures": sum(map(bool, failing.values())), "skipped": len(alone)}
+    skipped = {name for name in verdict.not_compared if not failing[name]}
+    counts = {"tests": len(names), "failures": sum(map(bool, failing.values())), "skipped": len(skipped)}
     suite = ET.Element("testsuite", {"name": "podsim check"} | {key: str(count) for key, count in counts.items()})
     for name, issues in failing.items():
         test = ET.SubElement(suite, "testcase", classname="podsim", name=escaped.xml(name))
         if issues:
             failure = ET.SubElement(test, "failure", message=escaped.xml(f"{issues[0].kind}: {issues[0].title}"))
             failure.text = escaped.xml("\n".join(f"{issue.text_line}; {line(issue.why)}" for issue in issues))
-        elif name in alone:
+        elif name in skipped:
             ET.SubElement(test, "skipped", message="nothing was compared")
     ET.indent(suite)
     return f"{ET.tostring(suite, encoding='unicode', xml_declaration=True)}\n"

@@ -106,7 +106,7 @@ def plan(
         journal: File that stores finished candidates, from which an interrupted plan resumes.
         tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
         say: Callback for a line about the number of candidates and the time they take.
-        aside: Journal that is used only for a long plan, and removed at its end.
+        aside: Journal of a long plan without `journal`; deleted when the plan is finished.
         wanted: Other attributes of a `Goal`, such as `divisions`.
 
     Note:
@@ -121,9 +121,9 @@ def plan(
     """
     if rate is not None:
         check_rate(rate)
-    asked = goal if isinstance(goal, Goal) else goal_of(goal)
-    mosts = {"--deadline": deadline, "--budget": budget, "--rack-power": rack_power, "--latency": latency}
-    leased = [f"cost.lease={lease}"] if lease else []
+    question = goal if isinstance(goal, Goal) else goal_of(goal)
+    upper_bounds = {"--deadline": deadline, "--budget": budget, "--rack-power": rack_power, "--latency": latency}
+    lease_override = [f"cost.lease={lease}"] if lease else []
     wanted |= {
         "objective": objective,
         "second": second,
@@ -134,27 +134,27 @@ def plan(
         "draws": draws,
         "seed": seed,
     }
-    asked = replace(
-        asked,
-        limits=(*asked.limits, *_limits(limits, asked), *_limits_at(mosts)),
-        overrides=(*asked.overrides, *override_texts(overrides), *leased),
+    question = replace(
+        question,
+        limits=(*question.limits, *_limits(limits, question), *_upper_limits(upper_bounds)),
+        overrides=(*question.overrides, *override_texts(overrides), *lease_override),
         **{key: value for key, value in wanted.items() if value is not None},
     )
-    is_long = journal is None and asked.candidate_count >= _LONG
-    kept = aside if is_long else journal
-    with telling(tell, "candidates") as told:
-        answer = find_systems(asked, told, processes, journal=kept, say=say)
-    if is_long and kept is not None:
-        kept.unlink(missing_ok=True)
+    is_long = journal is None and question.candidate_count >= _LONG
+    with telling(tell, "candidates") as report_progress:
+        answer = find_systems(question, report_progress, processes, journal=aside if is_long else journal, say=say)
+    if is_long and aside is not None:
+        aside.unlink(missing_ok=True)
     return answer
 
 
-def _limits(given: Limits, goal: Goal) -> Iterator[Limit]:
-    for text in [f"{metric}={bound}" for metric, bound in given.items()] if isinstance(given, Mapping) else given:
+def _limits(bounds: Limits, goal: Goal) -> Iterator[Limit]:
+    """Yield the limits of `--limit METRIC=BOUND`, or of a mapping of metrics to bounds."""
+    for text in [f"{metric}={bound}" for metric, bound in bounds.items()] if isinstance(bounds, Mapping) else bounds:
         metric, sign, bound = text.partition("=")
         if not sign or not metric.strip():
             raise PodsimError("this is not FIGURE=BOUND", where=f"--limit {text}", do="write --limit 'mfu=> 10 %'")
-        with _placed(f"--limit {text}"):
+        with _located_errors(f"--limit {text}"):
             try:
                 yield limit(metric, bound)
             except UnknownFigureError as error:
@@ -165,21 +165,22 @@ def _known_figures(goal: Goal) -> tuple[str, ...]:
     """Return the metric names of the results of a goal, with serving metrics if the model generates text."""
     if len(goal.work) > 1:
         return TOTALS
-    spec = _read(goal, goal.work[0]).spec
+    spec = _load(goal, goal.work[0]).spec
     served = names_of(spec, served=True) if spec.activity is Activity.GENERATION else ()
     return tuple(dict.fromkeys((*served, *names_of(spec, served=False))))
 
 
-def _limits_at(mosts: Mapping[str, str | None]) -> Iterator[Limit]:
-    for option, most in mosts.items():
+def _upper_limits(bounds: Mapping[str, str | None]) -> Iterator[Limit]:
+    """Yield the limits of options such as `--deadline`, by their names."""
+    for option, most in bounds.items():
         if most is not None:
-            with _placed(f"{option} {most}"):
+            with _located_errors(f"{option} {most}"):
                 yield at_most("p99_latency" if option == "--latency" else option[2:].replace("-", "_"), most)
 
 
 @contextmanager
-def _placed(option: str) -> Iterator[None]:
-    """Give what is wrong with an option its place."""
+def _located_errors(option: str) -> Iterator[None]:
+    """Convert a `BadValueError` into a `PodsimError` that names the option."""
     try:
         yield
     except BadValueError as error:
@@ -211,7 +212,7 @@ def find_systems(
             results do not have a metric of the goal.
     """
     check_candidates(goal)
-    loaded = [_read(goal, job) for job in goal.work]
+    loaded = [_load(goal, job) for job in goal.work]
     specs, is_open = [scenario.spec for scenario in loaded], goal.objective is None
     goal = replace(goal, objective=default_objective(goal, specs)) if is_open else goal
     check_figures(goal, specs)
@@ -220,10 +221,10 @@ def find_systems(
     if is_open and goal.figure == TIME and len(specs) == 1 and not any(option.value(TIME) for option in options):
         goal = replace(goal, objective=THROUGHPUT)  # the run has no end
     check_currencies(goal, {part.bill["currency"] for option in options for part in option.parts if part.bill})
-    limited = [_limited(goal, option) for option in options]
-    out = [option for option in limited if option.reason]
+    judged = [_with_reason(goal, option) for option in options]
+    out = [option for option in judged if option.reason]
     out.sort(key=lambda option: (option.figures is None, gap(goal, option), option.name))
-    within = [option for option in limited if not option.reason]
+    within = [option for option in judged if not option.reason]
     seconds = (second_of(goal.figure, option.figures) for option in (*within, *out) if option.figures)
     second = goal.second_figure or next(filter(None, seconds), None)
     ranked = _without_repeats(sorted(within, key=lambda option: rank_key(goal, option, second)))
@@ -235,22 +236,24 @@ def find_systems(
 
 
 def reliable_first(ranked: Sequence[Option], confidence: Confidence) -> list[Option]:
-    """Return reliable options first, best first, then the others, most likely first.
+    """Return ranked options in another order: reliable ones, then those less likely to hold, then those not sampled.
 
-    Options without samples come last: others are better, and one of these is reliable or no more may be sampled.
+    Reliable options and those not sampled keep their order; the others are sorted by probability.
     """
 
     def tier(option: Option) -> tuple[int, float]:
-        drawn = confidence.contender_for(option)
-        return (2, 0.0) if drawn is None else (0, 0.0) if drawn.within >= RELIABLE else (1, -drawn.within)
+        contender = confidence.contender_for(option)
+        if contender is None:
+            return 2, 0.0
+        return (0, 0.0) if contender.within >= RELIABLE else (1, -contender.within)
 
     return sorted(ranked, key=tier)  # stable: the best first among equals
 
 
 def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, str], ...]:
-    """Return every file that a goal reads."""
+    """Return (path, SHA-256) of every file that a goal reads."""
 
-    def read() -> Iterator[tuple[str, str]]:
+    def files() -> Iterator[tuple[str, str]]:
         for scenario in loaded:
             yield from scenario.inputs
         for name in goal.candidates:
@@ -260,11 +263,15 @@ def _inputs(goal: Goal, loaded: Sequence[LoadedScenario]) -> tuple[tuple[str, st
                 if value.endswith((".yaml", ".yml")) and Path(value).is_file():
                     yield value, sha256(read_at_most(Path(value), MOST_BYTES)).hexdigest()
 
-    return tuple(dict.fromkeys(read()))
+    return tuple(dict.fromkeys(files()))
 
 
-def _read(goal: Goal, job: Job) -> LoadedScenario:
-    """Load a job on its own pod, or on the first candidate that it fits; raise if it is wrong on all of them."""
+def _load(goal: Goal, job: Job) -> LoadedScenario:
+    """Load the scenario of a job on its own pod, or else on the first candidate for which it is valid.
+
+    Raises:
+        PodsimError: It is valid on none of them; the error is that of its own pod.
+    """
     errors = []
     for place in (None, *goal.candidates):
         try:
@@ -275,20 +282,20 @@ def _read(goal: Goal, job: Job) -> LoadedScenario:
     raise errors[0]
 
 
-def _limited(goal: Goal, option: Option) -> Option:
-    """Return an option with the limits that it misses as its reason."""
+def _with_reason(goal: Goal, option: Option) -> Option:
+    """Return an option with the limits that it violates as its reason, or that it lacks the objective."""
     if option.figures is None or option.reason:
         return option
     if option.value(goal.figure) is None:
         warning = option.figures.get("warnings") or "none is simulated"
         return replace(option, reason=f"there is no {goal.figure}: {warning}")
-    return replace(option, reason="; ".join(words for _, words in missed(goal.bounds, option.known)))
+    return replace(option, reason="; ".join(text for _, text in missed(goal.bounds, option.known)))
 
 
 def _without_repeats(ranked: Sequence[Option]) -> list[Option]:
-    """Return the options without duplicates: a chosen layout may equal the given one."""
-    seen: dict[tuple[object, ...], Option] = {}
+    """Return options that differ in system, values or metrics: a chosen layout may equal the given layout."""
+    distinct: dict[tuple[object, ...], Option] = {}
     for option in ranked:
         figures = tuple(sorted((key, str(value)) for key, value in (option.figures or {}).items()))
-        seen.setdefault((option.system, tuple(option.values.items()), figures), option)
-    return list(seen.values())
+        distinct.setdefault((option.system, tuple(option.values.items()), figures), option)
+    return list(distinct.values())

@@ -1,7 +1,7 @@
-"""How likely options are to keep to their limits, and between what their figures lie: by ranges, or in draws.
+"""Probability that options keep to their limits, and ranges of their metrics, from prediction intervals or samples.
 
-All options of a draw have the same numbers in common, so that what is uncertain about all alike does not blur which one
-is best. Times are simulated again; cost and energy follow them, at the power and the prices of the option.
+In a sample, all options have the same values of uncertain inputs, so that common errors do not affect which is best.
+Times are simulated again. Cost and energy are proportional to them, at the power and the prices of the option.
 """
 
 from __future__ import annotations
@@ -29,23 +29,25 @@ from podsim.study.plan.candidates import Option, Part, served
 from podsim.study.plan.goal import Goal, figures, missed
 from podsim.workers import mapped
 
-_MOST, _MOST_NEAR_MISSES, _WITHIN, _NEAR_MISS = 4, 2, 1.5, 0.1
-RELIABLE: Final = 0.8  # share of samples that a reliable option needs
-SWAMPED: Final = "swamped"  # True if requests arrive faster than they can be served in a sample
-_Made = TypeVar("_Made")
+_MOST, _MOST_NEAR_MISSES = 4, 2  # most contenders within all limits, and beyond a limit
+_WITHIN: Final = 1.5  # ratio to the best objective up to which contenders are sampled first
+_NEAR_MISS: Final = 0.1  # relative violation of limits up to which an option is a contender
+RELIABLE: Final = 0.8  # share of samples in which a reliable option keeps to all limits
+SWAMPED: Final = "swamped"  # key of a sample: True if requests arrive faster than they can be served
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Ranges of an option's metrics, as in `podsim run`; a job's metric is prefixed with its name and a colon."""
+    """Prediction intervals of an option's metrics, and its features that no validated run has."""
 
-    ranges: Mapping[str, Range] = field(default_factory=dict)  # empty if unknown, as for requests
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # by metric, as in `Goal.bounds`; empty if unknown
     new: tuple[str, ...] = ()  # features without validation
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An option that can come first, and shares of the draws."""
+    """A sampled option, with shares of the samples."""
 
     option: Option
     first: float  # share of samples in which it is best, of those in which an option reaches the goal
@@ -58,7 +60,7 @@ class Contender:
 class Confidence:
     """Results of sampling uncertain inputs."""
 
-    draws: int
+    draws: int  # number of samples
     seed: int
     reached: int  # number of samples in which an option reaches the goal
     contenders: Sequence[Contender]
@@ -66,8 +68,8 @@ class Confidence:
     def to_dict(self) -> dict[str, Any]:
         """Return plain types."""
         plain = asdict(self)
-        for told, contender in zip(plain["contenders"], self.contenders, strict=True):
-            told |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
+        for row, contender in zip(plain["contenders"], self.contenders, strict=True):
+            row |= {"option": contender.option.label, "reliable": contender.within >= RELIABLE}
         return plain
 
     def contender_for(self, option: Option) -> Contender | None:
@@ -76,7 +78,7 @@ class Confidence:
 
 
 def gap(goal: Goal, option: Option) -> float:
-    """Return the sum of the relative violations of all limits, including limits of jobs."""
+    """Return the sum of an option's relative violations of all limits; infinite without metrics."""
     return math.inf if option.figures is None else sum(size for size, _ in missed(goal.bounds, option.known))
 
 
@@ -104,34 +106,34 @@ def likelihood(goal: Goal, option: Option, ranges: Mapping[str, Range]) -> float
 
 
 def _numbers(goal: Goal, option: Option) -> dict[str, float]:
-    """Return the objective and each limited metric; a job's metric is prefixed with its name and a colon."""
+    """Return the values of the objective and of the limited metrics, by metric as in `Goal.bounds`."""
     known, names = option.known, (goal.figure, *(name for name, _ in goal.bounds))
     return {name: float(known[name]) for name in names if isinstance(known.get(name), (int, float))}
 
 
-def _ranges(goal: Goal, option: Option, moved: Sequence[Option]) -> dict[str, Range]:
-    """Return the ranges of objective and limited metrics, widened to include the values of the option."""
-    known, drawn = _numbers(goal, option), [_numbers(goal, other) for other in moved]
-    values = {name: [numbers[name] for numbers in drawn if name in numbers] for name in known}
-    return {name: range_of(values[name]).holding(value) for name, value in known.items() if values[name]}
+def _ranges(goal: Goal, option: Option, samples: Sequence[Option]) -> dict[str, Range]:
+    """Return the ranges of objective and limited metrics over samples of an option; they include its own values."""
+    numbers, sampled = _numbers(goal, option), [_numbers(goal, sample) for sample in samples]
+    values = {name: [sample[name] for sample in sampled if name in sample] for name in numbers}
+    return {name: range_of(values[name]).holding(value) for name, value in numbers.items() if values[name]}
 
 
 def _mapped(
-    make: Callable[[Sequence[Option], int], _Made], options: Sequence[Option], processes: int | None
-) -> list[_Made]:
-    """Apply a function to each option on all cores; return the results in order."""
-    made = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
-    return [made[place] for place in range(len(options))]
+    make: Callable[[Sequence[Option], int], _Result], options: Sequence[Option], processes: int | None
+) -> list[_Result]:
+    """Call `make(options, place)` for each option on all cores; return the results in order."""
+    results = dict(chain.from_iterable(mapped(partial(make, options), range(len(options)), processes=processes)))
+    return [results[place] for place in range(len(options))]
 
 
 def spreads_of(goal: Goal, options: Sequence[Option], processes: int | None = None) -> dict[str, Spread]:
-    """Return the ranges of the metrics of options, by label."""
+    """Return the prediction intervals of the metrics of options, by label."""
     spreads = _mapped(partial(_spread, goal), options, processes)
     return {option.label: spread for option, spread in zip(options, spreads, strict=True)}
 
 
 def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
-    """Return the ranges of times, and of the metrics that depend on them."""
+    """Return the prediction intervals of an option: of times, and of the metrics that are proportional to them."""
     option, new = options[place], dict[str, None]()
     ends = dict[str, tuple[dict[str, float], dict[str, float]]]()
     for part in option.parts:
@@ -144,13 +146,13 @@ def _spread(goal: Goal, options: Sequence[Option], place: int) -> Spread:
             return Spread()
         new |= dict.fromkeys(result.envelope.outside)
         fast, slow = ends[part.written] = {}, {}
-        for name, known in result.ranges.items():
-            better = metric_of(name).more_is_better
-            fast[name], slow[name] = (known.high, known.low) if better else (known.low, known.high)
+        for name, interval in result.ranges.items():
+            is_rate = metric_of(name).more_is_better
+            fast[name], slow[name] = (interval.high, interval.low) if is_rate else (interval.low, interval.high)
     if not ends or not all(fast for fast, _ in ends.values()):
         return Spread({}, tuple(new))
-    moved = [_with_metrics(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
-    return Spread(_ranges(goal, option, moved), tuple(new))
+    fast_and_slow = [_with_metrics(option, [ends[part.written][side] for part in option.parts]) for side in range(2)]
+    return Spread(_ranges(goal, option, fast_and_slow), tuple(new))
 
 
 def confidence_of(
@@ -158,8 +160,16 @@ def confidence_of(
 ) -> Confidence | None:
     """Return how often each contender comes first in samples of uncertain inputs.
 
-    Further options are sampled if in some sample no contender reaches the goal, or if none is reliable. Return None if
-    nothing is sampled, or nothing can change.
+    Further options are sampled if no contender reaches the goal in some sample, or if none is reliable.
+
+    Args:
+        goal: Goal of the plan.
+        ranked: Options within all limits, the best first.
+        out: Options that are ruled out.
+        processes: Number of processes; by default the number of cores.
+
+    Returns:
+        The results; None without samples, or with a single contender and no limits.
     """
     contenders, draws = _contenders(goal, ranked, out), goal.draw_count
     if not draws or not contenders or (len(contenders) == 1 and not goal.bounds):
@@ -167,30 +177,30 @@ def confidence_of(
     values = [abs(option.rank(goal.figure)) for option in contenders]
     near = sum(max(values[0], value) <= _WITHIN * min(values[0], value) for value in values)
     behind = [option for option in ranked[_MOST:] if option not in contenders][:_MOST]
-    options, moved = list[Option](), list[list[Option | None]]()
-    kept = np.empty((0, draws), dtype=bool)  # True if an option keeps to all limits in a sample
-    keys = np.empty((0, draws))  # smaller for better options
+    options, samples = list[Option](), list[list[Option | None]]()
+    is_within = np.empty((0, draws), dtype=bool)  # by option and sample: True if it keeps to all limits
+    keys = np.empty((0, draws))  # by option and sample: smaller for better options
     for group in (contenders[:near], contenders[near:], behind):
-        shares = [share for option, share in zip(options, kept.mean(1), strict=True) if not option.reason]
-        if group and not (max(shares, default=0.0) >= RELIABLE and kept.any(0).all()):
+        shares = [share for option, share in zip(options, is_within.mean(1), strict=True) if not option.reason]
+        if group and not (max(shares, default=0.0) >= RELIABLE and is_within.any(0).all()):
             options += group
-            moved += _mapped(partial(_sampled_options, goal), group, processes)
-            keys = np.array([[_key_within(goal, option) for option in row] for row in moved])
-            kept = np.isfinite(keys)
-    firsts = keys.argmin(0)[kept.any(0)]
-    counted = []
+            samples += _mapped(partial(_sampled_options, goal), group, processes)
+            keys = np.array([[_key_within(goal, sample) for sample in row] for row in samples])
+            is_within = np.isfinite(keys)
+    firsts = keys.argmin(0)[is_within.any(0)]
+    sampled = []
     for place, option in enumerate(options):
-        possible = [each for each in moved[place] if each is not None]
-        first, within = np.count_nonzero(firsts == place) / max(1, len(firsts)), float(kept[place].mean())
-        counted.append(Contender(option, first, within, len(possible) / draws, _ranges(goal, option, possible)))
-    return Confidence(draws, goal.seed, len(firsts), counted)
+        possible = [sample for sample in samples[place] if sample is not None]
+        first, within = np.count_nonzero(firsts == place) / max(1, len(firsts)), float(is_within[place].mean())
+        sampled.append(Contender(option, first, within, len(possible) / draws, _ranges(goal, option, possible)))
+    return Confidence(draws, goal.seed, len(firsts), sampled)
 
 
 def _contenders(goal: Goal, ranked: Sequence[Option], out: Sequence[Option]) -> list[Option]:
-    """Return the best options within all limits, and better options that miss a limit by little."""
+    """Return the best options within all limits, and better options that miss a limit by little, the best first."""
     best, key = list(ranked[:_MOST]), methodcaller("rank", goal.figure)
-    known = (option for option in out if option.parts and option.value(goal.figure) is not None)
-    near = (option for option in known if gap(goal, option) <= _NEAR_MISS)
+    with_objective = (option for option in out if option.parts and option.value(goal.figure) is not None)
+    near = (option for option in with_objective if gap(goal, option) <= _NEAR_MISS)
     better = sorted((option for option in near if not best or key(option) <= key(best[-1])), key=key)
     # Stable sorting keeps options within limits before equally good ones beyond.
     return sorted([*best, *better[: _MOST_NEAR_MISSES if best else _MOST]], key=key)
@@ -203,44 +213,47 @@ def _key_within(goal: Goal, option: Option | None) -> float:
     return math.inf if option.value(goal.figure) is None or gap(goal, option) else option.rank(goal.figure)
 
 
-def _with_metrics(option: Option, jobs: Sequence[Mapping[str, Any]]) -> Option:
-    """Return an option with the metrics of its jobs in one sample."""
-    pairs = zip(option.parts, jobs, strict=True)
-    return option.with_parts([replace(part, figures=sampled_figures(part, numbers)) for part, numbers in pairs])
+def _with_metrics(option: Option, samples: Sequence[Mapping[str, Any]]) -> Option:
+    """Return an option with the metrics of one sample; `samples` has the simulated metrics of each job."""
+    pairs = zip(option.parts, samples, strict=True)
+    return option.with_parts([replace(part, figures=sampled_figures(part, sample)) for part, sample in pairs])
 
 
-def sampled_figures(part: Part, drawn: Mapping[str, float]) -> dict[str, Any]:
-    """Return the metrics of a job in one sample: the simulated ones, and without serving the derived ones."""
-    if SWAMPED in drawn:
-        return {**part.figures, **drawn}
+def sampled_figures(part: Part, sample: Mapping[str, float]) -> dict[str, Any]:
+    """Return all metrics of a job in one sample.
+
+    Metrics that `sample` lacks are scaled with the time or the rate that they are proportional to; serving has none.
+    """
+    if SWAMPED in sample:
+        return {**part.figures, **sample}
 
     def ratio(names: Sequence[str]) -> float:
-        return next((drawn[name] / known[name] for name in names if name in drawn and known.get(name)), 1.0)
+        return next((sample[name] / unsampled[name] for name in names if name in sample and unsampled.get(name)), 1.0)
 
-    known = part.figures
-    longer, faster = ratio((TIME,)), ratio(HEADLINES)
-    moved = {}
-    for name, value in known.items():
+    unsampled = part.figures
+    time_ratio, rate_ratio = ratio((TIME,)), ratio(HEADLINES)
+    scaled = {}
+    for name, value in unsampled.items():
         metric = METRICS.get(name)
         if metric is not None and isinstance(value, (int, float)):
             if metric.follows == TIME:
-                moved[name] = value * longer
+                scaled[name] = value * time_ratio
             elif metric.follows in HEADLINES:
-                moved[name] = value * faster if metric.more_is_better else value / faster
-    return {**known, **moved, **{name: value for name, value in drawn.items() if name in known}}
+                scaled[name] = value * rate_ratio if metric.more_is_better else value / rate_ratio
+    return {**unsampled, **scaled, **{name: value for name, value in sample.items() if name in unsampled}}
 
 
 def _sampled_options(goal: Goal, options: Sequence[Option], place: int) -> list[Option | None]:
-    """Return an option with the metrics of each sample, None if impossible; equal jobs are sampled once."""
+    """Return an option once for each sample, with its metrics; None if impossible. Equal jobs are sampled once."""
     option = options[place]
-    drawn = {part.written: part for part in option.parts}
-    of_jobs = {text: _sampled_metrics(part, goal) for text, part in drawn.items()}
-    of_draws = zip(*(of_jobs[part.written] for part in option.parts), strict=True)
-    return [None if None in jobs else _with_metrics(option, jobs) for jobs in of_draws]
+    part_by_scenario = {part.written: part for part in option.parts}
+    samples_by_scenario = {text: _sampled_metrics(part, goal) for text, part in part_by_scenario.items()}
+    jobs_by_sample = zip(*(samples_by_scenario[part.written] for part in option.parts), strict=True)
+    return [None if None in jobs else _with_metrics(option, jobs) for jobs in jobs_by_sample]
 
 
 def _sampled_metrics(part: Part, goal: Goal) -> list[Mapping[str, Any] | None]:
-    """Return the metrics of a job in each sample."""
+    """Simulate a job once for each sample of the inputs; return its metrics by key, or None if it is impossible."""
     count = goal.draw_count
     try:
         scenario = parsed(part.written, part.name).data

@@ -33,7 +33,7 @@ from podsim.scenario.scenario import Scenario
 from podsim.scenario.serving import Rate
 from podsim.scenario.wording import known_here, quoted
 from podsim.scenario.yaml_file import read_yaml
-from podsim.study.points import CombinedSpec, StudySpace, Varied, space_of
+from podsim.study.points import CombinedSpec, StudySpace, Varied, located, space_of
 from podsim.study.store import figures_of
 from podsim.units import parse_price
 
@@ -54,8 +54,11 @@ _Limits = Annotated[Mapping[str, str | list[str]], Field(default_factory=dict)]
 _Texts = Annotated[list[str], Field(default_factory=list)]
 TOTALS: Final = (metrics.TIME, metrics.ENERGY, metrics.POWER, metrics.RACK_POWER, metrics.COST, metrics.IPUS)
 """Metrics of several jobs together."""
-SERVED: Final = (*(each.key for each in metrics_of(metrics.SERVING) if each.of == (metrics.SERVING,)), metrics.LOAD)
-"""Serving metrics; a goal with one of these serves requests."""
+SERVED: Final = (
+    *(metric.key for metric in metrics_of(metrics.SERVING) if metric.of == (metrics.SERVING,)),
+    metrics.LOAD,
+)
+"""Metrics that only serving has; a goal with one of these serves requests."""
 SHORTEST_WAIT: Final = "latency_p99_s"
 """Default objective of serving."""
 _SIGNED_PRICE: Final = re.compile(r"\s*(<=|>=|<|>)\s*(.+?[A-Z]{3})\s*")
@@ -71,27 +74,27 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 
 class UnknownFigureError(BadValueError):
-    """A limit names a figure that no result has."""
+    """Error of a limit for a metric that no result has."""
 
 
 def figure_named(name: str) -> str:
     """Return the key of a metric from a short name or a path in the JSON of a result."""
     key = metrics.SHORT.get(name.strip(), name.strip())
-    known = find_metric(key)
-    return key if known is None else known.key
+    metric = find_metric(key)
+    return key if metric is None else metric.key
 
 
 def figures(result: Result | ServingResult) -> dict[str, Any]:
-    """Return the metrics of a result, per watt and per unit of currency included, and its warnings."""
+    """Return the metrics of a result, including those per watt and per unit of currency, and its warnings."""
     own: Any = figures_of(result) if hasattr(result, "memory") else result.figures()  # type: ignore[arg-type]
-    made = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
+    ratios = {metric.key: value for metric in metrics.MADE if (value := metric.get(result)) is not None}
     condition = getattr(result, CONDITION, None)
-    told = {"warnings": "; ".join(result.warnings) or None} | ({CONDITION: condition} if condition else {})
-    return {**dict(own), **told} | made
+    remarks = {"warnings": "; ".join(result.warnings) or None} | ({CONDITION: condition} if condition else {})
+    return {**dict(own), **remarks} | ratios
 
 
 def names_of(spec: Scenario, *, served: bool) -> tuple[str, ...]:
-    """Return the metric names a result can have; a trailing dot is a prefix."""
+    """Return the metrics that a result of a scenario can have; a name with a trailing dot is a prefix of metrics."""
     kind = metrics.SERVING if served else spec.activity.value
     own = (*metrics_of(kind), *(metric for metric in (*metrics.SPENT, *metrics.MADE) if kind in metric.of))
     names = (f"{metric.key}." if metric.is_family else metric.key for metric in own)
@@ -105,17 +108,18 @@ def figure_cure(name: str, names: Sequence[str]) -> str:
     'did you mean `time_per_output_token_p99_s`? known here: latency_p99_s, time_per_output_token_p99_s'
     """
     words = set(_WORD.findall(name.casefold()))
-    shared = {each: len(words.intersection(_WORD.findall(each))) for each in names}
+    shared = {metric: len(words.intersection(_WORD.findall(metric))) for metric in names}
     most = max(shared.values(), default=0)
-    known = [f"{each}…" if each.endswith(".") else each for each in names]
-    meant = "` or `".join(each for each in names if shared[each] == most) if most > 1 else ""
-    return known_here(name, known, "use another figure", meant)
+    shown = [f"{metric}…" if metric.endswith(".") else metric for metric in names]
+    similar = "` or `".join(metric for metric in names if shared[metric] == most) if most > 1 else ""
+    return known_here(name, shown, "use another figure", similar)
 
 
 def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
-    """Return the objective of a goal that names none.
+    """Return the default objective of a goal with these scenarios.
 
-    It is the P99 latency of requests, the rate of other generation and forward passes, or the time of training.
+    It is the P99 latency if requests are served, the rate of other text generation and of forward passes, or the time
+    to train.
     """
     if len(specs) > 1:
         return metrics.TIME
@@ -125,23 +129,31 @@ def default_objective(goal: Goal, specs: Sequence[Scenario]) -> str:
 
 
 def second_of(objective: str, known: Mapping[str, Any]) -> str | None:
-    """Return the metric that is traded off against an objective: time, cost or energy, if known."""
+    """Return the metric to trade off against an objective, of the `known` metrics of an option; None if there is none.
+
+    Something spent, such as cost, is traded off against time or rate, and these against cost or energy.
+    """
     metric = metric_of(objective)
     is_spent = metric.is_cost or metric.unit in (metrics.JOULES, metrics.WATTS, metrics.IPU) or metric in metrics.MADE
-    done = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
-    order = done if is_spent else (metrics.COST, metrics.ENERGY, metrics.HOURLY, metrics.POWER)
+    time_or_rate = (metrics.TIME, metrics.TOKENS, metrics.THROUGHPUT, metrics.REQUESTS)
+    order = time_or_rate if is_spent else (metrics.COST, metrics.ENERGY, metrics.HOURLY, metrics.POWER)
     return next((name for name in order if name != objective and known.get(name) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Limit(Expectation):
-    """Bounds of a metric; bounds of a cost may have a currency."""
+    """Bounds of a metric, with a currency if the metric is a cost."""
 
     currency: str = ""
 
 
 def limit(metric: str, text: float | str) -> Limit:
-    """Return the bounds that a text states for a figure, given by its key or short name; `BadValueError` if invalid."""
+    """Return the bounds that a text such as `< 30 min` states for a metric, given by its key or short name.
+
+    Raises:
+        UnknownFigureError: No result has this metric.
+        BadValueError: The text is no finite bound of it.
+    """
     key, written, currency = figure_named(metric), str(text), ""
     if find_metric(key) is None:
         known = (*metrics.SHORT, *metrics.METRICS)
@@ -151,27 +163,27 @@ def limit(metric: str, text: float | str) -> Limit:
         amount, currency = parse_price(priced[2], {"": 1.0}, _EXAMPLE)
         written, bounds = written.strip(), f"{priced[1]} {amount!r}"
     parsed = expectation(key, bounds)
-    given = [end for end in (parsed.low, parsed.high) if not math.isinf(end)]
-    if len(given) != 1 + (not _SIGN.match(written)) or any(map(math.isnan, given)):
+    finite = [end for end in (parsed.low, parsed.high) if not math.isinf(end)]
+    if len(finite) != 1 + (not _SIGN.match(written)) or any(map(math.isnan, finite)):
         raise BadValueError(f"`{written.strip()}` is no finite bound", "give a finite number, for example `< 30 min`")
     return Limit(key, written, parsed.low, parsed.high, parsed.open_ended, currency)
 
 
 def at_most(metric: str, most: str) -> Limit:
-    """Return an upper bound, as from `--deadline 12h`; raise `BadValueError` for a budget without currency."""
+    """Return an upper bound of a metric, such as `12h`; raise `BadValueError` for a cost without currency."""
     if metric_of(figure_named(metric)).unit == metrics.MONEY:
         parse_price(most, {"": 1.0}, _EXAMPLE)
     return limit(metric, f"<= {most}")
 
 
 def check_limits(limits: Iterable[Expectation]) -> None:
-    """Refuse limits that no figure can meet together: they exclude each other, or are in several currencies."""
-    given = list(limits)
-    if len(several := sorted({bound.currency for bound in given if isinstance(bound, Limit)} - {""})) > 1:
+    """Raise `PodsimError` for limits that exclude each other, or are in several currencies."""
+    bounds = list(limits)
+    if len(several := sorted({bound.currency for bound in bounds if isinstance(bound, Limit)} - {""})) > 1:
         what = f"limits are in several currencies: {', '.join(several)}"
         raise PodsimError(what, do="give all in that of the prices")
-    for metric in dict.fromkeys(bound.metric for bound in given):
-        same = [bound for bound in given if bound.metric == metric]
+    for metric in dict.fromkeys(bound.metric for bound in bounds):
+        same = [bound for bound in bounds if bound.metric == metric]
         for bound in same:
             if bound.high <= 0 and metric in metrics.METRICS and metrics.METRICS[metric].unit != metrics.SHARE:
                 raise PodsimError(f"nothing can have {metric} {bound.text}", do="give a bound above 0")
@@ -182,22 +194,27 @@ def check_limits(limits: Iterable[Expectation]) -> None:
 
 
 def missed(limits: Iterable[tuple[str, Expectation]], known: Mapping[str, Any]) -> Iterator[tuple[float, str]]:
-    """Yield the relative violation and a message for each violated limit."""
+    """Yield the relative violation and a message for each violated limit.
+
+    Args:
+        limits: Limits by metric; a metric of a job is prefixed with the job's name and a colon.
+        known: Metrics of an option.
+    """
     for name, bound in limits:
         value = known.get(name)
-        whose, between, metric = name.rpartition(": ")
+        job, separator, metric = name.rpartition(": ")
         if not isinstance(value, (int, float)):
-            yield 1.0, f"{whose}{between}no {metric}"
+            yield 1.0, f"{job}{separator}no {metric}"
         elif not bound.holds(value):
             end = bound.high if value >= bound.high else bound.low
-            off = value / end - 1 if end else 0.0
-            words = f": {off:+.1%}" if abs(off) >= _NEAR_NOTHING else f": {off:+.1e}"
-            words = "" if not end else words if off else ": it is the bound itself"
-            yield abs(off) + _NEAR_NOTHING if end else 1.0, f"{name} {bound.text}{words}"
+            error = value / end - 1 if end else 0.0
+            text = f": {error:+.1%}" if abs(error) >= _NEAR_NOTHING else f": {error:+.1e}"
+            text = "" if not end else text if error else ": it is the bound itself"
+            yield abs(error) + _NEAR_NOTHING if end else 1.0, f"{name} {bound.text}{text}"
 
 
 class JobSpec(Spec):
-    """Job of a file with several: a `Job`, named after its scenario if it has no name."""
+    """Entry of `jobs` in a goal file; fields as in `Job`. The default name is that of the scenario."""
 
     name: str | None = None
     scenario: str
@@ -208,7 +225,7 @@ class JobSpec(Spec):
 
 
 class GoalSpec(CombinedSpec):
-    """A goal file: a `Goal`, and short forms of some of its attributes."""
+    """Content of a goal file; fields as in `Goal`, and short forms of some limits."""
 
     kind: Literal["goal"]
     description: str = ""
@@ -224,9 +241,8 @@ class GoalSpec(CombinedSpec):
     request_rate: Rate | None = None
     systems: Annotated[list[str], Field(min_length=1)] | None = None
     divisions: Annotated[list[Literal["as given", "chosen"]], Field(min_length=1)] | None = None
-    lease: Literal["machines", "partition", "pod"] | None = (
-        None  # machines that cost covers; by default as in the scenario
-    )
+    # machines that cost covers; by default as in the scenario
+    lease: Literal["machines", "partition", "pod"] | None = None
     overrides: _Texts
     vary: Annotated[Mapping[str, Varied], Field(default_factory=dict)]  # as the `keys` of a study
     trials: Count = _TRIALS
@@ -243,44 +259,48 @@ class Place:
 
     @property
     def system(self) -> System:
-        """The pod as its file has it, which is refused if it is wrong or not there."""
+        """The whole pod, read from its file; `SpecError` if the file is wrong or missing."""
         pod, _ = load_hardware(self.pod, "pod")
         assert isinstance(pod, System)
         return pod
 
     @property
     def text(self) -> str:
-        """Place as text, as it is written in a file."""
+        """Place as in files, such as `32 of ipu_pod64`."""
         return self.pod if self.ipus is None else f"{self.ipus} of {self.pod}"
 
     @property
     def size(self) -> int:
-        """Number of IPUs."""
+        """Number of IPUs of the pod or partition."""
         return self.ipus or self.system.ipu_count
 
     def overrides(self) -> tuple[str, ...]:
         """Return the place in the form of `--set`; raise `NoPlanError` if it is not a valid partition."""
-        named, system = f"system={self.pod}", self.system
+        override, system = f"system={self.pod}", self.system
         if self.ipus is None or self.ipus == system.ipu_count:
-            return (named,)
+            return (override,)
         least, most = int(system.machine.ipu_count), int(system.ipu_count)
         if not least <= self.ipus <= most or self.ipus & (self.ipus - 1):
             below = max(least, min(most, 1 << (self.ipus.bit_length() - 1)))
             what = f"{self.ipus} IPUs are no partition of {system.name}: one has a power of two, {least} to {most}"
             raise NoPlanError(what, do=f"use {below} of them")
         machines, whole = self.ipus // int(system.machine.ipu_count), int(system.whole_machine_count)
-        opened = system.topology == "torus" and machines < min(whole, system.link_domain_machine_count)
+        is_open = system.topology == "torus" and machines < min(whole, system.link_domain_machine_count)
         return (
-            named,
+            override,
             f"system.machine_count={machines}",
             f"system.pod_machine_count={whole}",
             f"system.name={self.ipus} of {system.name}",
-            *(("system.topology=ladder",) if opened else ()),
+            *(("system.topology=ladder",) if is_open else ()),
         )
 
 
 def place_named(text: str) -> Place:
-    """Return the place that a text stands for; raise PodsimError for a partition without a whole number of IPUs."""
+    """Return the place of a text such as `ipu_pod64` or `32 of ipu_pod64`.
+
+    Raises:
+        PodsimError: The number of IPUs is not a whole number.
+    """
     match = _PARTITION.fullmatch(text)
     if match is None:
         return Place(text)
@@ -293,31 +313,31 @@ def place_named(text: str) -> Place:
 
 @cache
 def shipped_places() -> tuple[str, ...]:
-    """Return all shipped pods, and partitions of the smallest for sizes that no pod of such machines has."""
+    """Return all shipped pods, and partitions of them for the numbers of IPUs that no pod with such machines has."""
     names = shipped_names()["systems"]
     pods = {name: Place(name).system for name in names}
-    taken = {(pod.machine.name, int(pod.ipu_count)) for pod in pods.values()}
-    parts = []
+    sizes = {(pod.machine.name, int(pod.ipu_count)) for pod in pods.values()}
+    partitions = []
     for name, pod in sorted(pods.items(), key=lambda item: int(item[1].ipu_count)):
         size = int(pod.machine.ipu_count)
         while size < int(pod.ipu_count):
-            if (pod.machine.name, size) not in taken:
-                taken.add((pod.machine.name, size))
-                parts.append(f"{size} of {name}")
+            if (pod.machine.name, size) not in sizes:
+                sizes.add((pod.machine.name, size))
+                partitions.append(f"{size} of {name}")
             size *= 2
-    return (*names, *parts)
+    return (*names, *partitions)
 
 
 @dataclass(frozen=True)
 class Job:
     """Scenario to run, with its variant and overrides."""
 
-    name: str  # empty for the one of a goal without jobs
-    scenario: str  # by path or name
+    name: str  # empty for the only job of a goal without `jobs`
+    scenario: str  # path or name
     variant: str | None = None
-    overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for it alone
-    limits: tuple[Expectation, ...] = ()  # of its own figures
-    ipus: int | None = None  # its partition where jobs run side by side; equal parts of the pod if left out
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts for this job
+    limits: tuple[Expectation, ...] = ()  # limits of the job's own metrics
+    ipus: int | None = None  # size of its partition if jobs run side by side; by default equal parts of the pod
 
 
 @dataclass(frozen=True)
@@ -329,7 +349,7 @@ class Goal:
     objective: str | None = None  # metric to optimise, by key or short name; `default_objective` if None
     limits: tuple[Expectation, ...] = ()
     systems: tuple[str, ...] = ()  # pods to try, by path or name, or partitions
-    overrides: tuple[str, ...] = ()  # `key.path=value` texts that hold for all of them
+    overrides: tuple[str, ...] = ()  # `key.path=value` texts for all candidates and jobs
     description: str = ""
     jobs: tuple[Job, ...] = ()  # several jobs, instead of the scenario
     order: str = SEQUENCE  # or `together`: side by side on partitions of one pod
@@ -348,12 +368,12 @@ class Goal:
 
     @property
     def figure(self) -> str:
-        """The figure that counts, by its key in a result; the time to train without an objective."""
+        """Key of the objective's metric; the time to train if there is no objective."""
         return figure_named(self.objective or metrics.TIME)
 
     @property
     def second_figure(self) -> str | None:
-        """The figure that it is weighed against, by its key in a result; None if that is left open."""
+        """Key of the second metric; None if the goal names none."""
         return None if self.second is None else figure_named(self.second)
 
     @property
@@ -363,7 +383,7 @@ class Goal:
 
     @property
     def point_count(self) -> int:
-        """Combinations of what varies."""
+        """Number of combinations of varied values, before `where` excludes some."""
         return 1 if self.space is None else len(self.space)
 
     @property
@@ -378,7 +398,7 @@ class Goal:
 
     @property
     def title(self) -> str:
-        """Text for the jobs to run."""
+        """Name of the scenario, or the names of all jobs in one text."""
         joined = ", then " if self.order == SEQUENCE else " beside "
         return joined.join(job.name for job in self.jobs) if self.jobs else self.scenario
 
@@ -391,8 +411,8 @@ class Goal:
     @property
     def is_served(self) -> bool:
         """True if requests are served: a rate is given, or the objective or a limit is a serving metric."""
-        asked = (self.figure, *(bound.metric for _, bound in self.bounds))
-        return self.request_rate is not None or any(metric in SERVED for metric in asked)
+        requested = (self.figure, *(bound.metric for _, bound in self.bounds))
+        return self.request_rate is not None or any(metric in SERVED for metric in requested)
 
     @property
     def draw_count(self) -> int:
@@ -401,7 +421,7 @@ class Goal:
 
 
 def goal_of(name: str | Path) -> Goal:
-    """Return the goal of a file, a shipped study or a scenario, by path or name."""
+    """Return the goal of a goal file, or a goal without limits for a scenario, by path or shipped name."""
     if not isinstance(name, str | Path):
         what = f"a goal is a path or the name of a scenario or study, not {quoted(name)}"
         raise PodsimError(what, do="write a scenario into a file, and give its path")
@@ -422,24 +442,25 @@ def read_goal(path: Path) -> Goal:
     """
     document, folder = read_yaml(path, str(path)), path.parent
     spec = validated(GoalSpec, document)
-    problems = _wrong(spec, document)
+    problems = _contradictions(spec, document)
 
     def limits_at(
-        at: KeyPath, given: Mapping[str, str | list[str]], make: Callable[[str, str], Limit] = limit
+        path: KeyPath, bounds: Mapping[str, str | list[str]], make: Callable[[str, str], Limit] = limit
     ) -> Iterator[Limit]:
-        for metric, texts in given.items():
+        """Yield the limits of a section by metric, and add invalid ones to the problems."""
+        for metric, texts in bounds.items():
             for text in texts if isinstance(texts, list) else [texts]:
                 try:
                     yield make(metric, text)
                 except BadValueError as error:
-                    key = (*at, metric)
+                    key = (*path, metric)
                     problems.append(Problem(document.where(key), ".".join(map(str, key)), str(error), error.do))
 
-    shortened = {key: text for key in ("deadline", "budget") if (text := getattr(spec, key))}
-    limits = (*limits_at(("limits",), spec.limits), *limits_at((), shortened, at_most))
+    short_forms = {key: text for key in ("deadline", "budget") if (text := getattr(spec, key))}
+    limits = (*limits_at(("limits",), spec.limits), *limits_at((), short_forms, at_most))
     jobs = []
     for place, job in enumerate(spec.jobs or []):
-        scenario = _located(job.scenario, folder)
+        scenario = located(job.scenario, folder)
         stem = Path(scenario).stem if Path(scenario).is_file() else scenario
         name = job.name or (f"{stem}:{job.variant}" if job.variant else stem)
         own = tuple(limits_at(("jobs", place, "limits"), job.limits))
@@ -453,12 +474,12 @@ def read_goal(path: Path) -> Goal:
     if problems:
         raise SpecError(problems)
     check_limits(limits)
-    as_written = {name: getattr(spec, name) for name in Goal.__dataclass_fields__ if name in GoalSpec.model_fields}
+    same_fields = {name: getattr(spec, name) for name in Goal.__dataclass_fields__ if name in GoalSpec.model_fields}
     goal = replace(
-        Goal(**as_written),
-        scenario=_located(spec.scenario or "", folder),
+        Goal(**same_fields),
+        scenario=located(spec.scenario or "", folder),
         limits=limits,
-        systems=tuple(replace(place, pod=_located(place.pod, folder)).text for place in places),
+        systems=tuple(replace(place, pod=located(place.pod, folder)).text for place in places),
         overrides=(*spec.overrides, *([f"cost.lease={spec.lease}"] if spec.lease else [])),
         jobs=with_unique_names(jobs),
         divisions=tuple(dict.fromkeys(spec.divisions or (GIVEN, CHOSEN))),
@@ -467,8 +488,8 @@ def read_goal(path: Path) -> Goal:
         return goal
     data = {key: document.data[key] for key in _STUDIED if key in document.data}
     data |= {"kind": "study", "scenario": goal.work[0].scenario, "keys": document.data["vary"]}
-    moved = {("keys", *at[1:]) if at[:1] == ("vary",) else at: place for at, place in document.places.items()}
-    return replace(goal, space=space_of(Document(data, moved), folder))
+    study_places = {("keys", *path[1:]) if path[:1] == ("vary",) else path: at for path, at in document.places.items()}
+    return replace(goal, space=space_of(Document(data, study_places), folder))
 
 
 def with_unique_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
@@ -480,37 +501,34 @@ def with_unique_names(jobs: Sequence[Job]) -> tuple[Job, ...]:
     )
 
 
-def _located(name: str, folder: Path) -> str:
-    """Return a path relative to the file of the goal; the name of a shipped scenario is unchanged."""
-    beside = folder / name
-    return str(beside) if Path(name).suffix and beside.is_file() else name
-
-
-def _wrong(spec: GoalSpec, document: Document) -> list[Problem]:
-    """Return the keys that contradict each other."""
+def _contradictions(spec: GoalSpec, document: Document) -> list[Problem]:
+    """Return a problem for each key that contradicts another."""
     jobs, in_sequence = spec.jobs or [], spec.order == SEQUENCE
-    alone = "jobs after one another have the whole pod each"
+    whole_pod = "jobs after one another have the whole pod each"
     rules = [
         ("", not (spec.scenario or jobs), "nothing says what is to run", "add `scenario:`, or `jobs:` for several"),
         ("order", not (in_sequence or jobs), "there is one scenario and an order", "add `jobs:`, or leave `order` out"),
-        ("jobs", in_sequence and any(job.ipus for job in jobs), alone, "leave `ipus` out, or `order: together`"),
+        ("jobs", in_sequence and any(job.ipus for job in jobs), whole_pod, "leave `ipus` out, or `order: together`"),
         ("vary", "system" in spec.vary, "`system` is not varied here", "list pods under `systems`"),
     ]
     for key in ("scenario", "variant"):
         both = f"`{key}` and `jobs` are both there"
         rules.append((key, bool(jobs and getattr(spec, key)), both, f"write `{key}` in each of the jobs"))
-    studied = () if spec.vary else _STUDIED
     rules += [
-        (key, bool(getattr(spec, key)), f"`{key}` is there, and nothing varies", "add `vary:`") for key in studied
+        (key, bool(getattr(spec, key)), f"`{key}` is there, and nothing varies", "add `vary:`")
+        for key in (() if spec.vary else _STUDIED)
     ]
     return [Problem(document.where((key,)), key, what, do) for key, is_wrong, what, do in rules if is_wrong]
 
 
 def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
-    """Refuse limits that contradict each other, and a figure that no result of a job can have, before any is run."""
+    """Raise `PodsimError` for contradictory limits, and for a metric that no result of the jobs can have.
+
+    Callers check this before a simulation. `specs` are the scenarios of the jobs.
+    """
     for limits in (goal.limits, *(job.limits for job in goal.work)):
         check_limits(limits)
-    counted = (goal.figure, *filter(None, [goal.second_figure]), *(bound.metric for bound in goal.limits))
+    of_all = (goal.figure, *filter(None, [goal.second_figure]), *(bound.metric for bound in goal.limits))
     of_requests = [name for name in (goal.figure, *(bound.metric for _, bound in goal.bounds)) if name in SERVED]
     what = f"`{of_requests[0]}` is a figure" if of_requests else "a rate is one"
     for job, spec in zip(goal.work, specs, strict=True):
@@ -518,23 +536,24 @@ def check_figures(goal: Goal, specs: Sequence[Scenario]) -> None:
             what = f"{what} of requests that are served, and {job.name or job.scenario} is {spec.activity.label}"
             raise PodsimError(what, do="serve a scenario whose model is of kind `decoder`, or count other figures")
     of_jobs = [names_of(spec, served=goal.is_served) for spec in specs]
-    wanted = [(name, TOTALS if len(specs) > 1 else of_jobs[0]) for name in counted]
+    wanted = [(name, TOTALS if len(specs) > 1 else of_jobs[0]) for name in of_all]
     wanted += [(bound.metric, names) for job, names in zip(goal.work, of_jobs, strict=True) for bound in job.limits]
     varied = (key for axis in (goal.space.axes if goal.space else ()) for key in axis.keys)
     is_priced = any(spec.cost is not None for spec in specs) or any(key.startswith("cost") for key in varied)
-    whose = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
+    work = f"serving {goal.scenario}" if goal.is_served else goal.scenario or "these jobs together"
     for metric, names in wanted:
         if metric not in names and f"{metric.rpartition('.')[0]}." not in names:
-            raise PodsimError(f"results of {whose} have no figure `{metric}`", do=figure_cure(metric, names))
+            raise PodsimError(f"results of {work} have no figure `{metric}`", do=figure_cure(metric, names))
         if metric_of(metric).is_cost and not is_priced:
             do = "give one, for example --set 'cost.price_per_ipu_hour=1.5 USD'"
-            raise PodsimError(f"results of {whose} have no `{metric}`: there is no price", do=do)
+            raise PodsimError(f"results of {work} have no `{metric}`: there is no price", do=do)
 
 
 def check_currencies(goal: Goal, paid: set[str]) -> None:
-    """Refuse a budget in another currency than prices, since no rate of exchange is known."""
+    """Raise `PodsimError` for prices in several currencies (`paid`), or a limit in another currency."""
     if len(paid) > 1:
         raise PodsimError(f"prices are in {' and '.join(sorted(paid))}", do="give all prices in one currency")
-    for asked in {bound.currency for _, bound in goal.bounds if isinstance(bound, Limit)} - {"", *paid} if paid else ():
-        what = f"a limit is in {asked}, and prices are in {''.join(paid)}"
+    limited = {bound.currency for _, bound in goal.bounds if isinstance(bound, Limit)}
+    for currency in limited - {"", *paid} if paid else ():
+        what = f"a limit is in {currency}, and prices are in {''.join(paid)}"
         raise PodsimError(what, do="give it in the currency of the prices: no rate of exchange is known")
