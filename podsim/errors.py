@@ -59,7 +59,7 @@ class PodsimError(_PortableError):
         first = f"{self.where}: {self.message}" if self.where else self.message
         return f"{first}\n  do: {self.do}" if self.do else first
 
-    def at(self, where: str) -> Self:
+    def with_place(self, where: str) -> Self:
         """Return this error with a place, unless it has one."""
         self.where = self.where or where
         return self

@@ -1,6 +1,7 @@
 """Formatting of numbers for readers; functions that messages need too are in `podsim.units`."""
 
 import re
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -103,6 +104,11 @@ def format_span(low: str, high: str) -> str:
     """
     number, _, unit = low.partition(" ")
     return f"{number if unit and high.endswith(f' {unit}') else low} to {high}"
+
+
+def format_interval(ends: draws.Range | None, write: Callable[[float], str]) -> str:
+    """Return the ends of a range as text, each formatted by `write`; empty without a range."""
+    return "" if ends is None else format_span(write(ends.low), write(ends.high))
 
 
 def format_figure(metric: Metric, value: float, currency: str = "") -> str:

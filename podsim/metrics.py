@@ -40,7 +40,7 @@ LOW, HIGH = "_low", "_high"
 """Suffixes of the keys for the ends of a range."""
 
 
-def at(path: str, value: Any) -> Any:
+def value_at_path(path: str, value: Any) -> Any:
     """Return the value at a dotted path of attributes or items; None if one is missing."""
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else getattr(value, part, None)
@@ -68,7 +68,7 @@ class Metric:
         """Return the value in a result; None if the result does not have it."""
         if self.getter:
             return self.getter(result)
-        return at(self.path or self.key, result)
+        return value_at_path(self.path or self.key, result)
 
     @property
     def name(self) -> str:
@@ -81,7 +81,7 @@ class Metric:
         return f"{self.counted}/s" if self.counted and self.unit == PER_SECOND else self.label
 
     @property
-    def words(self) -> str:
+    def phrase(self) -> str:
         """Text for the metric in a sentence: its label, or the heading of a rate."""
         return self.head if self.label == self.counted else self.label
 
@@ -93,7 +93,7 @@ class Metric:
         ('weight update [s]', 'MFU', 'throughput [samples/s]', 'tokens/s')
         """
         unit = self.head if self.counted and self.unit == PER_SECOND else self.unit
-        return self.words if self.label == self.counted or unit in ("", SHARE, IPU) else f"{self.label} [{unit}]"
+        return self.phrase if self.label == self.counted or unit in ("", SHARE, IPU) else f"{self.label} [{unit}]"
 
     @property
     def more_is_better(self) -> bool:

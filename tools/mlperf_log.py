@@ -27,8 +27,8 @@ from podsim.errors import MissingDataError, OutputError, PodsimError
 from podsim.result.files import write_atomically
 from podsim.result.reference_data import rows
 from podsim.result.result import RunResult
-from podsim.runs.training import TrainingOutcome
-from podsim.runs.training.outcome import EpochRun, mlperf_score
+from podsim.result.training_times import EpochRun, TrainingOutcome
+from podsim.runs.training.outcome import mlperf_score
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, TrainingScenario, load_scenario
 from tools.mlperf.benchmark import Benchmark, batch_size, benchmark_of, nominal_batch, section

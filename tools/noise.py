@@ -25,8 +25,8 @@ from podsim.placement.job import training_job
 from podsim.placement.plan import shared_cost_model
 from podsim.program.compile import compile_program
 from podsim.result.reference_data import PADDLE, rows, scenario_name
+from podsim.result.training_times import EpochRun
 from podsim.runs.training.noise import all_runs, job_of
-from podsim.runs.training.outcome import EpochRun
 from podsim.scenario import TrainingScenario, load_scenario
 from podsim.scenario.convnet_training import EpochRunSpec
 from podsim.units import ps_to_seconds

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Annotated, Final, cast
 
 from podsim._version import __version__
 from podsim.chakra.read import read_chakra
@@ -14,6 +14,7 @@ from podsim.engine import execute
 from podsim.engine.trace import IDLE, Trace
 from podsim.errors import PodsimError
 from podsim.format import format_count, format_duration_s, format_percent, natural_key
+from podsim.options import DIRECTORY, PYTHON_ALONE, SYSTEM
 from podsim.program.recorded import COMPUTE, WAITING, Recorded, replay_program
 from podsim.report.report import Report, Section
 from podsim.report.table import Table, columns
@@ -115,7 +116,11 @@ class Replay:
 
 
 def replay(
-    folder: str | Path, system: str = "ipu_pod16", software: str = "popart_sdk_2.5", *, record: bool = False
+    folder: Annotated[str | Path, DIRECTORY],
+    system: Annotated[str, SYSTEM] = "ipu_pod16",
+    software: str = "popart_sdk_2.5",
+    *,
+    record: Annotated[bool, PYTHON_ALONE] = False,
 ) -> Replay:
     """Run recorded Chakra traces on a pod.
 

@@ -14,10 +14,11 @@ import typer
 from podsim.cli import studies, trust
 from podsim.cli.asking import Ask, asks
 from podsim.cli.ending import print_data, run_to_the_end, say
-from podsim.cli.outputs import RunFormat, load_asked, print_json, show, tell_written
+from podsim.cli.outputs import FORMAT, Force, Page, Plot, RunFormat, load_asked, print_json, show, tell_written
 from podsim.cli.running import print_list, run_scenario
 from podsim.cli.usage import Commands, parsed
 from podsim.errors import PodsimError
+from podsim.options import POSITIVE, SHAPE, SYSTEM, Shell
 
 _SETTINGS: Final[dict[str, Any]] = {"cls": Commands, "no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(
@@ -75,6 +76,8 @@ def _torch_script() -> str:
 
 _VERSION: Final = _printed("--version", "Print the version and exit.", _version)
 _TORCH: Final = _printed("--torch-script", "Print what exports a model from PyTorch.", _torch_script)
+_AS_JSON: Final = Shell(("--json",), said="Print JSON, as `--format json` does.")
+_KIND: Final = Shell((), completes="kinds")
 
 
 @app.callback()
@@ -87,10 +90,10 @@ def run(
     ask: Ask,
     output_format: RunFormat = "table",
     trace: Path | None = None,
-    chakra: Path | None = None,
-    plot: Path | None = None,
+    chakra: Annotated[Path | None, Shell(metavar="DIR")] = None,
+    plot: Plot = None,
     tornado: Path | None = None,
-    report: Path | None = None,
+    report: Page = None,
 ) -> None:
     """Simulate a scenario.
 
@@ -103,7 +106,7 @@ def run(
 
 
 @asks("podsim.runs.serve.serve")
-def _serve(ask: Ask, output_format: RunFormat = "table", plot: Path | None = None, report: Path | None = None) -> None:
+def _serve(ask: Ask, output_format: RunFormat = "table", plot: Plot = None, report: Page = None) -> None:
     from podsim.show.progress import track
 
     loaded = load_asked(ask.keywords, plot=plot, report=report)
@@ -113,11 +116,11 @@ def _serve(ask: Ask, output_format: RunFormat = "table", plot: Path | None = Non
 
 @asks()
 def ui(
-    offered: Sequence[str] = (),
-    port: int = 8080,
+    offered: Annotated[Sequence[str], Shell((), "SCENARIO", completes="scenarios")] = (),
+    port: Annotated[int, Shell(least=1, most=65535)] = 8080,
     host: str = "127.0.0.1",
-    opens: bool = True,
-    processes: int | None = None,
+    opens: Annotated[bool, Shell(("--open/--no-open",))] = True,
+    processes: Annotated[int | None, POSITIVE] = None,
 ) -> None:
     """Open a page to plan on: move numbers, and see what a run takes, costs and is limited by.
 
@@ -141,16 +144,16 @@ def ui(
 
 @asks()
 def import_file(
-    model: str,
-    system: str | None = None,
+    model: Annotated[str, SHAPE],
+    system: Annotated[str | None, SYSTEM] = None,
     activity: Literal["train", "forward", "generate"] | None = None,
     precision: Literal["fp16", "fp32", "fp8", "int4"] | None = None,
-    output: Path | None = None,
-    prompt_tokens: int | None = None,
-    output_tokens: int | None = None,
-    batch_size: int | None = None,
-    dimensions: Sequence[str] = (),
-    force: bool = False,
+    output: Annotated[Path | None, Shell(("--output", "-o"))] = None,
+    prompt_tokens: Annotated[int | None, POSITIVE] = None,
+    output_tokens: Annotated[int | None, POSITIVE] = None,
+    batch_size: Annotated[int | None, POSITIVE] = None,
+    dimensions: Annotated[Sequence[str], Shell(("--dimension",), "NAME=SIZE")] = (),
+    force: Force = False,
     torch_script: Annotated[bool, _TORCH] = False,
 ) -> None:
     """Write a scenario from a config.json, an ONNX file or shapes of PyTorch, divided over IPUs so that it fits.
@@ -210,7 +213,7 @@ def import_file(
         say(line)
 
 
-def _cost_of(ask: Ask, output_format: RunFormat = "table", as_json: bool = False) -> None:
+def _cost_of(ask: Ask, output_format: RunFormat = "table", as_json: Annotated[bool, _AS_JSON] = False) -> None:
     show(ask(), "json" if as_json else output_format)
 
 
@@ -221,7 +224,10 @@ def replay(ask: Ask, output_format: RunFormat = "table") -> None:
 
 
 @asks()
-def list_shipped(words: Sequence[str] = (), output_format: Literal["table", "json"] = "table") -> None:
+def list_shipped(
+    words: Annotated[Sequence[str], Shell((), "WORD")] = (),
+    output_format: Annotated[Literal["table", "json"], FORMAT] = "table",
+) -> None:
     """List the shipped scenarios with kind of run, pod and variants, studies, systems and software stacks.
 
     Args:
@@ -231,7 +237,7 @@ def list_shipped(words: Sequence[str] = (), output_format: Literal["table", "jso
 
 
 @asks()
-def schema(kind: str = "scenario") -> None:
+def schema(kind: Annotated[str, _KIND] = "scenario") -> None:
     """Print the JSON Schema of a file, for editors that complete and check.
 
     Args:
@@ -255,13 +261,13 @@ _COMMANDS: Final = {
 """By the headings of the help."""
 for _heading, _commands in _COMMANDS.items():
     for _name, _command in _commands.items():
-        app.command(_name, rich_help_panel=_heading)(_command)
+        _command.register(app, _name, rich_help_panel=_heading)
 app.add_typer(_cost, name="cost", rich_help_panel="What there is")
 for _name, _place in _COSTS.items():
     _meaning = _COLLECTIVES.get(_name)
-    _help = _meaning and f"Show the predicted time of {'an' if _name[0] == 'a' else 'a'} {_name}: {_meaning}."
+    _help = f"Show the predicted time of {'an' if _name[0] == 'a' else 'a'} {_name}: {_meaning}." if _meaning else ""
     _fixed = {"name": _name} if _meaning else {}
-    _cost.command(_name, help=_help)(asks(f"podsim.result.{_place}", **_fixed)(_cost_of))
+    asks(f"podsim.result.{_place}", _help, **_fixed)(_cost_of).register(_cost, _name)
 
 
 def main() -> None:

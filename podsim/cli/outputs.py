@@ -11,10 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol
 
 from podsim.cli.ending import print_data, say
 from podsim.errors import PodsimError
+from podsim.options import Shell
 
 if TYPE_CHECKING:
     from podsim.report.chart import Sheet
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from podsim.scenario import LoadedScenario
     from podsim.watch import Tell
 
-RunFormat = Literal["table", "json", "markdown"]
-Format = Literal["table", "json", "markdown", "csv"]
-TextFormat = Literal["text", "json", "markdown", "csv"]
+FORMAT: Final = Shell(("--format",), said="What to print.")
+RunFormat = Annotated[Literal["table", "json", "markdown"], FORMAT]
+Format = Annotated[Literal["table", "json", "markdown", "csv"], FORMAT]
+TextFormat = Annotated[Literal["text", "json", "markdown", "csv"], FORMAT]
 """How an answer is printed."""
+Plot = Annotated[Path | None, Shell(said="Write a chart (.png, .svg or .pdf).")]
+Page = Annotated[Path | None, Shell(metavar="FILE.html", said="Write a page with charts to hover over and zoom.")]
+Force = Annotated[bool, Shell(said="Replace the output if it exists.")]
 _CHARTS: Final = ("plot", "tornado")
 
 

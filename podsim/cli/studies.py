@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from podsim.cli.asking import Ask, asks
 from podsim.cli.ending import BEYOND_LIMITS, NOTHING_COMPARED, say
-from podsim.cli.outputs import Format, TextFormat, counted, show, tell_written
+from podsim.cli.outputs import FORMAT, Format, Page, Plot, TextFormat, counted, show, tell_written
 from podsim.errors import InfeasibleError, PodsimError
 from podsim.format import format_counted
+from podsim.options import Shell
 
 _DOES_NOT_HOLD: Final = 1
 
 
 @asks("podsim.study.whatif.whatif")
-def whatif(ask: Ask, output_format: TextFormat = "text", plot: Path | None = None, report: Path | None = None) -> None:
+def whatif(ask: Ask, output_format: TextFormat = "text", plot: Plot = None, report: Page = None) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
     given = ask.keywords
     if times := [*given.pop("times", ()), *(word for word in ask.args if "=" in word)]:
@@ -29,7 +30,7 @@ def whatif(ask: Ask, output_format: TextFormat = "text", plot: Path | None = Non
 
 
 @asks("podsim.study.sweep.sweep")
-def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report: Path | None = None) -> None:
+def sweep(ask: Ask, plot: Plot = None, metric: str | None = None, report: Page = None) -> None:
     """Simulate every point of a study, and go on where it was stopped.
 
     Args:
@@ -63,9 +64,9 @@ def sweep(ask: Ask, plot: Path | None = None, metric: str | None = None, report:
 def plan(
     ask: Ask,
     output_format: Format = "table",
-    plot: Path | None = None,
-    save: Path | None = None,
-    report: Path | None = None,
+    plot: Plot = None,
+    save: Annotated[Path | None, Shell(("--save-dir",), "DIR")] = None,
+    report: Page = None,
 ) -> None:
     """Rank systems and divisions by what counts, within limits, and say what rules the others out.
 
@@ -98,10 +99,10 @@ def plan(
 def compare(
     ask: Ask,
     output_format: TextFormat = "text",
-    unchanged: bool = False,
-    precision: int = 4,
-    plot: Path | None = None,
-    report: Path | None = None,
+    unchanged: Annotated[bool, Shell(("--all",))] = False,
+    precision: Annotated[int, Shell(least=2, most=15)] = 4,
+    plot: Plot = None,
+    report: Page = None,
     fail_on: Literal["worse"] | None = None,
 ) -> None:
     """Compare results with the first: what changed and why, time by kind, and what differs in the inputs.
@@ -124,8 +125,8 @@ def check(
     ask: Ask,
     accept: bool = False,
     reason: str = "",
-    output_format: Literal["text", "markdown", "github", "junit", "json"] = "text",
-    report: Path | None = None,
+    output_format: Annotated[Literal["text", "markdown", "github", "junit", "json"], FORMAT] = "text",
+    report: Page = None,
 ) -> None:
     """Compare what scenarios give with a baseline, and with what they expect.
 

@@ -6,16 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
 from podsim.cli.asking import asks
 from podsim.cli.ending import BEYOND_LIMITS
-from podsim.cli.outputs import Format, inputs_of, show, tell_written
+from podsim.cli.outputs import Force, Format, inputs_of, show, tell_written
 from podsim.errors import PodsimError
+from podsim.options import Shell
 
 _PERCENT: Final = 100
+_PERCENTAGE: Final = Shell(metavar="PERCENT")
 
 
 class Role(StrEnum):
@@ -29,10 +31,10 @@ class Role(StrEnum):
 def validate(
     output_format: Format = "table",
     role: Role | None = None,
-    group: Sequence[str] = (),
+    group: Annotated[Sequence[str], Shell(metavar="TEXT")] = (),
     summary: bool = False,
-    max_mean: float | None = None,
-    max_worst: float | None = None,
+    max_mean: Annotated[float | None, _PERCENTAGE] = None,
+    max_worst: Annotated[float | None, _PERCENTAGE] = None,
     coverage: bool = False,
 ) -> None:
     """Compare predictions with published measurements.
@@ -98,7 +100,10 @@ def _compare(
 
 @asks()
 def calibrate(
-    measured: Path, write_stack: Path | None = None, output_format: Format = "table", force: bool = False
+    measured: Annotated[Path, Shell(("--with",), "FILE.csv")],
+    write_stack: Annotated[Path | None, Shell(("--write",), "FILE.yaml")] = None,
+    output_format: Format = "table",
+    force: Force = False,
 ) -> None:
     """Fit the constants of a software stack to measurements of your own.
 

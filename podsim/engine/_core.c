@@ -49,7 +49,7 @@ typedef struct {
     i64 round, turn, last_end, alone_end; /* alone_end: of an exchange, had no other kind of transfer been there */
     int32_t group, phase, op, op_end, sent, open, last_transfer, last_flow;
     int32_t next_waiting, wait_kind, slow_from;
-    int8_t state, ended;
+    int8_t state, ended, parked; /* parked: waits for another lane, which has not come as yet */
 } Lane;
 
 enum { RUN, ARRIVED, TAKEN, SENDING, JOINED, RESTED };
@@ -97,7 +97,7 @@ typedef struct {
     i64 next_fault;
     u64 stamp;
     Together begun, before;
-    i64 live, *round_events; /* lanes that have not ended; events of a round of each sequence, or 0 if rounds may differ */
+    i64 *round_events; /* events of a round of each sequence, or 0 if rounds may differ */
     int settle, error, mixed; /* mixed: some channel carries transfers of several kinds */
 } Engine;
 
@@ -535,10 +535,14 @@ static int meets(Engine *e, int32_t lane, i64 barrier) {
     if (++e->meet_count[barrier] < e->p->parties[barrier]) {
         l->next_waiting = e->meet_first[barrier];
         e->meet_first[barrier] = lane;
+        l->parked = 1;
         e->p->where[lane] = barrier;
         return 1;
     }
-    for (int32_t at = e->meet_first[barrier]; at >= 0; at = e->lanes[at].next_waiting) e->ready[e->ready_count++] = at;
+    for (int32_t at = e->meet_first[barrier]; at >= 0; at = e->lanes[at].next_waiting) {
+        e->lanes[at].parked = 0;
+        e->ready[e->ready_count++] = at;
+    }
     e->meet_first[barrier] = -1;
     e->meet_count[barrier] = 0;
     return 0;
@@ -551,6 +555,7 @@ static int takes(Engine *e, int32_t lane, i64 semaphore) {
         return 0;
     }
     e->taker[semaphore] = lane;
+    e->lanes[lane].parked = 1;
     e->p->where[lane] = e->p->barrier_count + semaphore;
     return 1;
 }
@@ -558,6 +563,7 @@ static int takes(Engine *e, int32_t lane, i64 semaphore) {
 static void gives(Engine *e, i64 semaphore) {
     if (e->taker[semaphore] < 0) e->tokens[semaphore] = plus(e, e->tokens[semaphore], 1);
     else {
+        e->lanes[e->taker[semaphore]].parked = 0;
         e->ready[e->ready_count++] = e->taker[semaphore];
         e->taker[semaphore] = -1;
     }
@@ -592,25 +598,35 @@ static const i64 *sequence_of(Engine *e, int32_t lane) {
     return e->p->sequences + e->p->of_lane[row] * SEQUENCE_COLUMNS;
 }
 
+/* Lanes that wait for others, and have done so for a whole repetition of all others, wait through further ones: whoever
+ * would go on with them would have come in that repetition, or would itself be waiting. */
+static int waits_on(Engine *e, const Lane *l) { return l->parked && l->arrived < e->before.time; }
+
 /* Run the next repetition for all that are left: nobody is in the middle of one. */
 static void leap(Engine *e, i64 left) {
-    i64 events = 0;
+    i64 events = 0, found = 0;
     for (i64 i = 0; i < e->p->lane_count; i++) {
-        if (e->lanes[i].ended) continue;
+        const Lane *l = e->lanes + i;
+        if (l->ended || waits_on(e, l)) continue;
         i64 more = e->round_events[(sequence_of(e, (int32_t)i) - e->p->sequences) / SEQUENCE_COLUMNS];
-        if (!more) return;
+        if (l->begin != e->now || l->round != left || !more) return;
         events = plus(e, events, more);
+        found++;
     }
+    if (found != e->begun.count) return;
     e->events = plus(e, e->events, times(e, left - 1, events));
     e->begun.count = 0; /* what begins next belongs to another phase */
     for (i64 i = 0; i < e->p->lane_count; i++) {
-        e->lanes[i].weight = left;
-        e->lanes[i].round = 1;
+        Lane *l = e->lanes + i;
+        if (l->ended || waits_on(e, l)) continue;
+        l->weight = left;
+        l->round = 1;
     }
 }
 
-/* All lanes began a repetition together, and now begin the next one together: so they will the others, since nothing is
- * under way and nothing depends on the time. What some have begun at this instant has taken no time as yet. */
+/* All lanes that do not wait began a repetition together, and now begin the next one together: so they will the others,
+ * since nothing is under way and nothing depends on the time. What some have begun at this instant has taken no time as
+ * yet. As many began both, and none of the first can have ended, so they are the same. */
 static void together(Engine *e, i64 left) {
     if (e->begun.time != e->now || e->begun.left != left) {
         e->before = e->begun;
@@ -618,7 +634,7 @@ static void together(Engine *e, i64 left) {
         e->begun.left = left;
         e->begun.count = 0;
     }
-    if (++e->begun.count == e->live && left > 1 && e->before.count == e->live && e->before.left == left + 1) leap(e, left);
+    if (++e->begun.count == e->before.count && left > 1 && e->before.left == left + 1) leap(e, left);
 }
 
 static void begin_round(Engine *e, int32_t lane) {
@@ -663,7 +679,6 @@ static void end_phase(Engine *e, int32_t lane) {
         l->phase = 0;
         if (++l->turn == group[6]) {
             l->ended = 1;
-            e->live--;
             e->p->where[lane] = -3;
             if (e->now > e->p->summary[1]) e->p->summary[1] = e->now;
             return;
@@ -922,7 +937,6 @@ static void prepare(Engine *e) {
     for (i64 i = p->slow_lane_count - 1; i >= 0; i--) e->lanes[p->slow_lanes[5 * i]].slow_from = (int32_t)i;
     for (i64 s = 0; s < p->summary[4]; s++) e->round_events[s] = events_of(p, p->sequences + s * SEQUENCE_COLUMNS);
     e->begun.time = -1;
-    for (i64 g = 0; g < p->group_count; g++) e->live += p->groups[g * GROUP_COLUMNS + 3] ? p->groups[g * GROUP_COLUMNS + 1] : 0;
     for (i64 g = 0; g < p->group_count; g++) {
         const i64 *group = p->groups + g * GROUP_COLUMNS;
         for (i64 i = group[0]; i < group[0] + group[1]; i++) {

@@ -6,9 +6,11 @@ The program becomes flat arrays of integers. An object that several lanes and ph
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import suppress
+from copy import copy
 from itertools import product
+from typing import Any, Final
 
 from podsim.engine.deadlock import STOPPED, TRANSFER, deadlock_error
 from podsim.engine.sharing import capacities, weight_of
@@ -16,6 +18,7 @@ from podsim.engine.trace import CONTENTION, IDLE, PhaseRecord, Trace
 from podsim.engine.variation import JITTER, SLOWED, slowdowns_by_name
 from podsim.garbage import no_search
 from podsim.program.task import Acquire, Barrier, Exchange, Group, Program, Release, Step, Transfer, Work
+from podsim.tape import Number
 
 WORK, MEET, TAKE, GIVE, SEND, NOISY, STEADY, STEADY_NOISY = range(8)
 _LONGEST, _LARGEST, _HEAVIEST, _ROOMIEST = 1 << 50, 1 << 48, 1 << 66, 1 << 52
@@ -40,18 +43,26 @@ class TooLargeError(Exception):
     """
 
 
+_Rows = MutableSequence[Any]
+"""Whole numbers in an array, or numbers of a tape in a list."""
+
+
+def _integers() -> _Rows:
+    return array("q")
+
+
 class Flat:
     """Arrays of a program, in rows of fixed width."""
 
-    def __init__(self) -> None:
-        self.ops = array("q")  # (code, what, kind) of every step
-        self.sequences = array("q")  # (first op, ops, first charge, charges) of the steps of a lane in a phase
-        self.charges = array("q")  # (kind, time in picoseconds) of the work in a sequence
-        self.transfers = array("q")  # (latency in picoseconds, kind, size, first load, loads)
-        self.loads = array("q")  # (channel, time in picoseconds, upper and lower part of the weight)
+    def __init__(self, rows: Callable[[], _Rows] = _integers) -> None:
+        self.ops = rows()  # (code, what, kind) of every step
+        self.sequences = rows()  # (first op, ops, first charge, charges) of the steps of a lane in a phase
+        self.charges = rows()  # (kind, time in picoseconds) of the work in a sequence
+        self.transfers = rows()  # (latency in picoseconds, kind, size, first load, loads)
+        self.loads = rows()  # (channel, time in picoseconds, upper and lower part of the weight)
         self.groups: list[int] = []  # (first lane, lanes, first phase, phases, warm-up, accounted, turns)
         self.phases: list[int] = []  # (repetitions, kind of waiting at the end)
-        self.of_lane = array("q")  # sequence of every lane in every phase of its group
+        self.of_lane = rows()  # sequence of every lane in every phase of its group
         self.bases: list[int] = []  # index of the first entry of each group in `of_lane`
         self.noises: list[int] = []  # (offset in `tables`, log2 of the table's length, stream, relative) per jitter
         self.tables: list[int] = []
@@ -70,8 +81,8 @@ class Flat:
 class _Layout:
     """Conversion of one program; rows are cached by the identity of tasks, which the program keeps alive."""
 
-    def __init__(self, program: Program) -> None:
-        self.flat = flat = Flat()
+    def __init__(self, program: Program, flat: Flat) -> None:
+        self.flat = flat
         self._program = program
         self._sequences: dict[int, int] = {}
         self._ops: dict[int, tuple[int, int, int]] = {}
@@ -242,7 +253,52 @@ class _Layout:
 
 def flatten(program: Program) -> Flat:
     """Return the arrays of a program."""
-    return _Layout(program).lay_out()
+    return _Layout(program, Flat()).lay_out()
+
+
+_TIMED: Final = ("ops", "charges", "transfers", "loads")
+"""Arrays that hold durations."""
+
+
+class Structure:
+    """Arrays of a program whose durations are numbers of a tape, for runs with many sets of durations."""
+
+    def __init__(self, program: Program) -> None:
+        """Lay out a program."""
+        self._program = program
+        self._flat = _Layout(program, Flat(list)).lay_out()
+        self._slots: dict[int, dict[str, list[int]]] = {}
+        self._first: dict[int, int] = {}
+        for name in _TIMED:
+            rows = getattr(self._flat, name)
+            for slot in [slot for slot, each in enumerate(rows) if type(each) is Number]:
+                number = rows[slot]
+                self._slots.setdefault(number.place, {}).setdefault(name, []).append(slot)
+                rows[slot] = self._first[number.place] = number.recorded
+            setattr(self._flat, name, array("q", rows))
+
+    def changed(self, values: Sequence[int]) -> list[int]:
+        """Return the places on the tape of the durations that differ from those at first."""
+        return [place for place, value in self._first.items() if values[place] != value]
+
+    def run(self, values: Sequence[int]) -> Trace | None:
+        """Run the program in C with other numbers of its tape; None without the engine, or beyond its range."""
+        if _core_run is None:
+            return None
+        flat = copy(self._flat)
+        for name in _TIMED:
+            setattr(flat, name, getattr(flat, name)[:])
+        try:
+            with no_search():
+                for place in self.changed(values):
+                    for name, slots in self._slots[place].items():
+                        rows, value = getattr(flat, name), values[place]
+                        for slot in slots:
+                            rows[slot] = value
+                run = _Execution(self._program, flat, explicit=False)
+        except OverflowError:
+            return None
+        return run.run(_core_run, ())
 
 
 _STUCK, _TOO_LARGE = 1, 2

@@ -26,21 +26,27 @@ def import_model(
     warn: Callable[[str], None] = lambda warning: None,
     watch: Watch = silent,
 ) -> str:
-    """Return a scenario for a `config.json`, an ONNX file or shapes of PyTorch, with a layout that fits."""
+    """Return the YAML text of a scenario for a `config.json`, ONNX or `.shapes.json` file, with a layout that fits.
+
+    `warn` receives each warning, `watch` reports progress of searches.
+
+    Raises:
+        PodsimError: The file or an option is wrong, or the model does not fit.
+    """
     path, request = Path(path), request or Request()
     if path.suffix.lower() == ONNX or path.name.endswith(SUFFIX):
         from podsim.importer.graph import graph_scenario
 
-        text, told = graph_scenario(path, request, watch)
+        text, warnings = graph_scenario(path, request, watch)
     else:
-        text, told = _from_config(path, request, watch)
-    for each in told:
-        warn(each)
+        text, warnings = _from_config(path, request, watch)
+    for warning in warnings:
+        warn(warning)
     return text
 
 
 def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
-    """Return the scenario of a `config.json`, and the warnings."""
+    """Return the YAML text of a scenario for a `config.json`, and the warnings."""
     if request.dimensions:
         where = printable(str(path))
         raise PodsimError("--dimension means nothing for a config.json", where=where, do="leave it out")
@@ -50,8 +56,8 @@ def _from_config(path: Path, request: Request, watch: Watch) -> tuple[str, tuple
     from podsim.scenario.families.registry import family
 
     model = imported(read_config(path))
-    can, usual = family(model.kind).sections, Activity.GENERATION if model.kind == "decoder" else Activity.TRAINING
-    match activity_of(request, can, usual, model.family, model.config.name):
+    default = Activity.GENERATION if model.kind == "decoder" else Activity.TRAINING
+    match activity_of(request, family(model.kind).sections, default, model.family, model.config.name):
         case Activity.GENERATION:
             return generation_scenario(model, request, watch)
         case Activity.TRAINING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from podsim.importer.decoder_config import activation, attention_window, decoder, turned_width
+from podsim.importer.decoder_config import activation, attention_window, decoder, rotary_width
 from podsim.importer.reader import Entry, Reader
 from podsim.importer.request import MOST_LAYERS, MOST_ROWS, MOST_WIDTH, Imported, check_heads
 from podsim.scenario.wording import quoted
@@ -31,8 +31,6 @@ _GATE_KEYS = ("is_gated_act", "gated_mlp", "use_glu")
 _PLAIN_FUNCTIONS = ("gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "relu")
 _GATES = ("silu", "swish", "swiglu", "geglu")
 _EXPERTS = ("num_local_experts", "num_experts", "n_experts")
-_TIED = True
-"""Default of the library for `tie_word_embeddings`."""
 
 
 def has_dimensions(config: object) -> bool:
@@ -43,46 +41,49 @@ def has_dimensions(config: object) -> bool:
 
 
 def any_decoder(reader: Reader) -> Imported:
-    """Return a decoder from its dimensions."""
-    layers = _needed(reader, "layer_count", _LAYERS, MOST_LAYERS)
-    hidden = _needed(reader, "hidden_size", _WIDTH, MOST_WIDTH)
-    heads = _needed(reader, "head_count", _HEADS, MOST_WIDTH)
-    rows = _needed(reader, "vocabulary_size", _ROWS, MOST_ROWS)
-    as_many = "as many as query heads"
-    kv = reader.whole("kv_head_count", _KV_HEADS, heads.whole, null=heads.whole, why=as_many, most=MOST_WIDTH)
-    wide: tuple[Entry, ...] = ()
+    """Read a decoder from its dimensions; a note lists all guesses."""
+    layers = _required(reader, "layer_count", _LAYERS, MOST_LAYERS)
+    hidden = _required(reader, "hidden_size", _WIDTH, MOST_WIDTH)
+    heads = _required(reader, "head_count", _HEADS, MOST_WIDTH)
+    rows = _required(reader, "vocabulary_size", _ROWS, MOST_ROWS)
+    why = "as many as query heads"
+    kv_heads = reader.whole("kv_head_count", _KV_HEADS, heads.whole, null=heads.whole, why=why, most=MOST_WIDTH)
+    head_size: tuple[Entry, ...] = ()
     if reader.config.data.get("head_dim") is not None:
-        wide = (reader.whole("head_size", ["head_dim"], 1, most=MOST_WIDTH),)
-    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
+        head_size = (reader.whole("head_size", ["head_dim"], 1, most=MOST_WIDTH),)
+    check_heads(reader, hidden, heads, kv_heads, own_size=bool(head_size))
     inner, experts = _feed_forward(reader, hidden.whole)
     guesses: list[str] = []
     norm = _norm(reader, guesses)
-    positions = _needed(reader, "position_count", _POSITIONS, MOST_ROWS)
-    turned = _rotation(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), norm, guesses)
-    rotary = Entry("rotary", bool(turned), turned[0].origin if turned else f"none of {', '.join(_ROTARY[:2])}, …")
-    function = reader.used_name(*_ACTIVATION) or ""
-    if not function:
+    positions = _required(reader, "position_count", _POSITIONS, MOST_ROWS)
+    head_width = head_size[0].whole if head_size else hidden.whole // max(1, heads.whole)
+    rotation = _rotation(reader, head_width, norm, guesses)
+    rotary = Entry("rotary", bool(rotation), rotation[0].origin if rotation else f"none of {', '.join(_ROTARY[:2])}, …")
+    activation_key = reader.used_name(*_ACTIVATION) or ""
+    if not activation_key:
         what = "no key says which function the feed-forward blocks have"
         reader.complain("", what, f'add `"{_ACTIVATION[0]}"`, for example "silu"')
-    word = reader.word(function or _ACTIVATION[0], "gelu")
-    gated = _gated(reader, function, word, norm, guesses)
+    activation_name = reader.word(activation_key or _ACTIVATION[0], "gelu")
+    gated = _gated(reader, activation_key, activation_name, norm, guesses)
+    implied = "swish" if gated.value else "gelu"
+    simulated = activation(reader, activation_key or _ACTIVATION[0], activation_name, implied, is_strict=True)
     entries = (
-        *(layers, hidden, inner, heads, kv, *wide, rows),
+        *(layers, hidden, inner, heads, kv_heads, *head_size, rows),
         *(() if rotary.value else (positions,)),
         gated,
-        *activation(reader, function or _ACTIVATION[0], word, "swish" if gated.value else "gelu", is_strict=True),
-        *(norm, rotary, *turned[1:]),
+        *simulated,
+        *(norm, rotary, *rotation[1:]),
         _bias(reader, guesses),
         *_parallel(reader, guesses),
         *experts,
         *attention_window(reader),
-        reader.flag("tied_embedding", "tie_word_embeddings", default=_TIED),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
     if "tie_word_embeddings" not in reader.config.data:
         guesses.append("the head shares the embedding's weights")
     dropout = (
-        _share(reader, "dropout", ("hidden_dropout", "resid_pdrop", "dropout", "residual_dropout")),
-        _share(reader, "attention_dropout", ("attention_dropout", "attn_pdrop")),
+        _dropout(reader, "dropout", ("hidden_dropout", "resid_pdrop", "dropout", "residual_dropout")),
+        _dropout(reader, "attention_dropout", ("attention_dropout", "attn_pdrop")),
     )
     written = quoted(reader.config.data.get("model_type", "no type"))
     reader.notes.append(
@@ -93,7 +94,8 @@ def any_decoder(reader: Reader) -> Imported:
     return decoder(reader, entries, positions, dropout, bind=not rotary.value)
 
 
-def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
+def _required(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
+    """Return a whole number under the first of `names` in the file, or record that it is missing."""
     if reader.used_name(*names) is None:
         others = f", or one of: {', '.join(names[1:])}" if names[1:] else ""
         what = f"a decoder needs `{names[0]}`{others}"
@@ -103,14 +105,14 @@ def _needed(reader: Reader, key: str, names: Sequence[str], most: int) -> Entry:
 
 
 def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]]:
-    """Return the inner width (of each expert, if there are any) and the keys of experts."""
-    four = 4 * hidden
-    inner = reader.whole("feed_forward_size", _INNER, four, null=four, why="4 x width", most=MOST_WIDTH)
+    """Return the key of the inner width (of each expert, if there are any), and the keys of experts."""
+    default = 4 * hidden
+    inner = reader.whole("feed_forward_size", _INNER, default, null=default, why="4 x width", most=MOST_WIDTH)
     name = reader.used_name(*_EXPERTS)
     if name is None or reader.config.data[name] in (None, 0, 1):
         return inner, ()
     count = reader.whole("experts.count", [name], 1, most=MOST_WIDTH)
-    per_token = _needed(reader, "experts.per_token", ("num_experts_per_tok", "moe_topk", "moe_top_k"), MOST_WIDTH)
+    per_token = _required(reader, "experts.per_token", ("num_experts_per_tok", "moe_topk", "moe_top_k"), MOST_WIDTH)
     if reader.sound and per_token.whole > count.whole:
         what = f"a token cannot go through {per_token.value} of {count.value} experts"
         reader.complain("num_experts_per_tok", what, "correct one of the two")
@@ -119,11 +121,12 @@ def _feed_forward(reader: Reader, hidden: int) -> tuple[Entry, tuple[Entry, ...]
         key = "mlp_only_layers" if dense else "decoder_sparse_step"
         reader.complain(key, "layers with experts among layers without are not modelled", "import another model")
     if reader.config.data.get("moe_intermediate_size") is not None:
-        inner = reader.whole("feed_forward_size", ["moe_intermediate_size"], four, most=MOST_WIDTH)
+        inner = reader.whole("feed_forward_size", ["moe_intermediate_size"], default, most=MOST_WIDTH)
     return inner, (count, per_token)
 
 
 def _norm(reader: Reader, guesses: list[str]) -> Entry:
+    """Return the kind of norm, guessed from the name of the key with its epsilon."""
     for kind, names in (("rms", _RMS), ("layer", _LAYER_NORM)):
         for name in names:
             if reader.config.data.get(name) is not None:
@@ -137,10 +140,10 @@ def _norm(reader: Reader, guesses: list[str]) -> Entry:
 
 
 def _rotation(reader: Reader, width: int, norm: Entry, guesses: list[str]) -> tuple[Entry, ...]:
-    """Return whether positions are rotated, and the rotated width if it is not the whole head."""
+    """Return the keys of rotary positions: `rotary`, and `rotary_size` for a part of each head; none if learned."""
     name = next((name for name in _ROTARY if reader.config.data.get(name) is not None), None)
     if name is not None:
-        return (Entry("rotary", True, name), *turned_width(reader, width, 1.0))
+        return (Entry("rotary", True, name), *rotary_width(reader, width, 1.0))
     if norm.value == "rms":
         do = 'add `"rope_theta"` if positions are rotated; import another model if they are not'
         reader.complain("", "no key says how positions enter this decoder", do)
@@ -148,38 +151,39 @@ def _rotation(reader: Reader, width: int, norm: Entry, guesses: list[str]) -> tu
     return ()
 
 
-def _gated(reader: Reader, name: str, word: str, norm: Entry, guesses: list[str]) -> Entry:
-    for key in _GATE_KEYS:
-        if key in reader.config.data:
-            return reader.flag("gated", key, default=False)
-    if word in _GATES:
-        guesses.append(f"gated feed-forward blocks (after {word})")
-        return Entry("gated", True, f"guessed from {name} {word}")
-    if norm.value == "layer" and word in _PLAIN_FUNCTIONS:
-        guesses.append(f"feed-forward blocks without gates (after {word} with layer norms)")
-        return Entry("gated", False, f"guessed from {name} {word}")
-    if name:
-        what = f"no key says whether feed-forward blocks with {word} are gated"
-        reader.complain(name, what, f'add `"{_GATE_KEYS[1]}": true` for three matrices, or `false` for two')
+def _gated(reader: Reader, key: str, activation_name: str, norm: Entry, guesses: list[str]) -> Entry:
+    """Return whether feed-forward blocks are gated, from a key of gates or else from their activation."""
+    for name in _GATE_KEYS:
+        if name in reader.config.data:
+            return reader.flag("gated", name, default=False)
+    if activation_name in _GATES:
+        guesses.append(f"gated feed-forward blocks (after {activation_name})")
+        return Entry("gated", True, f"guessed from {key} {activation_name}")
+    if norm.value == "layer" and activation_name in _PLAIN_FUNCTIONS:
+        guesses.append(f"feed-forward blocks without gates (after {activation_name} with layer norms)")
+        return Entry("gated", False, f"guessed from {key} {activation_name}")
+    if key:
+        what = f"no key says whether feed-forward blocks with {activation_name} are gated"
+        reader.complain(key, what, f'add `"{_GATE_KEYS[1]}": true` for three matrices, or `false` for two')
     return Entry("gated", False)
 
 
 def _bias(reader: Reader, guesses: list[str]) -> Entry:
-    """Return the key of biases."""
+    """Return the dense layers that have biases: all, none, or some by name."""
     for name in ("use_bias", "bias", "add_bias_linear"):
         if isinstance(reader.config.data.get(name), bool):
             if reader.config.data[name]:
                 guesses.append(f"biases of all dense layers but the head (after {name})")
             return reader.flag("bias", name, default=False)
     attention = reader.used_name("attention_bias", "qkv_bias", "attention_qkv_bias", "use_qkv_bias")
-    parts: list[str] = []
+    layers: list[str] = []
     if attention and reader.flag("bias", attention, default=False).value:
-        parts += ["qkv", "projection"] if attention == "attention_bias" else ["qkv"]
+        layers += ["qkv", "projection"] if attention == "attention_bias" else ["qkv"]
     if "mlp_bias" in reader.config.data and reader.flag("bias", "mlp_bias", default=False).value:
-        parts.append("feed_forward")
-    if parts:
-        guesses.append(f"biases of {', '.join(parts)}")
-    return Entry("bias", tuple(parts) or False, attention or "no key asks for biases")
+        layers.append("feed_forward")
+    if layers:
+        guesses.append(f"biases of {', '.join(layers)}")
+    return Entry("bias", tuple(layers) or False, attention or "no key asks for biases")
 
 
 def _parallel(reader: Reader, guesses: list[str]) -> tuple[Entry, ...]:
@@ -191,6 +195,6 @@ def _parallel(reader: Reader, guesses: list[str]) -> tuple[Entry, ...]:
     return (Entry("parallel_blocks", kind, name),)
 
 
-def _share(reader: Reader, key: str, names: Sequence[str]) -> Entry:
+def _dropout(reader: Reader, key: str, names: Sequence[str]) -> Entry:
     name = next((name for name in names if reader.config.data.get(name) is not None), None)
     return Entry(key, 0.0, "no key has it") if name is None else reader.share(key, name, default=0.0)

@@ -44,7 +44,7 @@ class _Defaults:
 
 
 def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
-    """Return the key of the attention window, or nothing if each token attends to all tokens before it.
+    """Return the entry `attention_window`, or nothing if each token attends to all tokens before it.
 
     With layers of several kinds the narrowest window counts. Sequences longer than the window are refused.
     """
@@ -52,17 +52,17 @@ def attention_window(reader: Reader, default: int = 0) -> tuple[Entry, ...]:
     switch = reader.flag("window", "use_sliding_window", default=True).value
     kinds = reader.config.data.get("layer_types")
     if kinds is not None and not (isinstance(kinds, list) and all(kind in _LAYER_KINDS for kind in kinds)):
-        known = " and ".join(f'"{kind}"' for kind in _LAYER_KINDS)
-        reader.complain("layer_types", f"layers of other kinds than {known} are not modelled", "import another model")
+        names = " and ".join(f'"{kind}"' for kind in _LAYER_KINDS)
+        reader.complain("layer_types", f"layers of other kinds than {names} are not modelled", "import another model")
     is_everywhere_full = isinstance(kinds, list) and "sliding_attention" not in kinds
-    reader.used_name("max_window_layers")
-    for name, usual in (("sliding_window", default), ("attention_chunk_size", 0)):
-        if name not in reader.config.data and not usual:
+    reader.ignore("max_window_layers")
+    for name, default_tokens in (("sliding_window", default), ("attention_chunk_size", 0)):
+        if name not in reader.config.data and not default_tokens:
             continue
-        entry = reader.whole("attention_window", [name], usual or 1, null=0)
+        entry = reader.whole("attention_window", [name], default_tokens or 1, null=0)
         if entry.whole and switch and not (name == "sliding_window" and is_everywhere_full):
             entries.append(entry)
-    return (min(entries, key=lambda each: each.whole),) if entries and reader.sound else ()
+    return (min(entries, key=lambda entry: entry.whole),) if entries and reader.sound else ()
 
 
 def _llama(reader: Reader) -> Imported:
@@ -70,7 +70,7 @@ def _llama(reader: Reader) -> Imported:
 
 
 def _mistral(reader: Reader) -> Imported:
-    """Read a Mistral."""
+    """Read a Mistral, whose attention has a window by default."""
     bias = Entry("bias", False, f"{reader.family} has none")
     defaults = _Defaults(inner=14336, positions=131072, kv_heads=8, window=_MISTRAL_WINDOW)
     return _like_llama(reader, defaults, bias)
@@ -92,11 +92,10 @@ def _phi3(reader: Reader) -> Imported:
 
 def _granite(reader: Reader) -> Imported:
     """Read a Granite, whose factors of scores, sums and logits are part of other operations."""
-    for name in ("attention_multiplier", "residual_multiplier", "logits_scaling"):
-        reader.used_name(name)
+    reader.ignore("attention_multiplier", "residual_multiplier", "logits_scaling")
     scaled = Entry("scaled_embedding", True, "embedding_multiplier")
-    more = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
-    return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader), *more)
+    entries = (scaled,) if reader.config.data.get("embedding_multiplier") not in (None, 1, 1.0) else ()
+    return _like_llama(reader, _Defaults(inner=11008, positions=2048), _llama_bias(reader), *entries)
 
 
 def _internlm2(reader: Reader) -> Imported:
@@ -109,7 +108,8 @@ def _internlm2(reader: Reader) -> Imported:
 def _gemma(reader: Reader) -> Imported:
     """Read a Gemma [mesnard2024]; the library prefers `hidden_activation` over `hidden_act`."""
     defaults = _Defaults(
-        *(24576, 8192),
+        inner=24576,
+        positions=8192,
         kv_heads=16,
         layers=28,
         hidden=3072,
@@ -139,40 +139,40 @@ def _mixtral(reader: Reader) -> Imported:
     return _like_llama(reader, defaults, bias, count, per_token)
 
 
-def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *more: Entry) -> Imported:
+def _like_llama(reader: Reader, defaults: _Defaults, bias: Entry, *further: Entry) -> Imported:
     """Return a decoder with rotary positions, RMS norms and gated feed-forward blocks."""
     layers = reader.whole("layer_count", ["num_hidden_layers"], defaults.layers, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size"], defaults.hidden, most=MOST_WIDTH)
-    width = reader.whole("feed_forward_size", ["intermediate_size"], defaults.inner, most=MOST_WIDTH)
+    inner = reader.whole("feed_forward_size", ["intermediate_size"], defaults.inner, most=MOST_WIDTH)
     heads = reader.whole("head_count", ["num_attention_heads"], defaults.heads, most=MOST_WIDTH)
-    kv = _kv_heads(reader, defaults.kv_heads, heads.whole)
+    kv_heads = _kv_heads(reader, defaults.kv_heads, heads.whole)
     rows = reader.whole("vocabulary_size", ["vocab_size"], defaults.rows, most=MOST_ROWS)
-    wide = _head_size(reader, defaults.head_size)
-    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
+    head_size = _head_size(reader, defaults.head_size)
+    check_heads(reader, hidden, heads, kv_heads, own_size=bool(head_size))
     windows = () if defaults.window is None else attention_window(reader, defaults.window)
     if defaults.window is None:
-        _ = [reader.used_name(name) for name in ("sliding_window", "max_window_layers", "layer_types")]
+        reader.ignore("sliding_window", "max_window_layers", "layer_types")
     entries = (
-        *(layers, hidden, width, heads, kv, *wide, rows),
+        *(layers, hidden, inner, heads, kv_heads, *head_size, rows),
         Entry("gated", True, always(reader)),
         *activation(reader, defaults.activation, defaults.function, "swish"),
         Entry("norm", defaults.norm, always(reader)),
         Entry("rotary", True, always(reader)),
-        *turned_width(reader, wide[0].whole if wide else hidden.whole // max(1, heads.whole), 1.0),
-        *(bias, *more, *windows),
+        *rotary_width(reader, head_size[0].whole if head_size else hidden.whole // max(1, heads.whole), 1.0),
+        *(bias, *further, *windows),
         reader.flag("tied_embedding", "tie_word_embeddings", default=defaults.tied),
     )
-    limit = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
+    positions = reader.whole("positions", ["max_position_embeddings"], defaults.positions)
     none = Entry("dropout", 0.0, f"{reader.family} has none")
     dropout = (none, reader.share("attention_dropout", "attention_dropout", default=0.0))
-    return decoder(reader, entries, limit, dropout, bind=False)
+    return decoder(reader, entries, positions, dropout, bind=False)
 
 
-def _kv_heads(reader: Reader, default: int | None, as_many: int) -> Entry:
+def _kv_heads(reader: Reader, default: int | None, query_heads: int) -> Entry:
     name = "num_key_value_heads"
     why = "" if default and name not in reader.config.data else "as many as query heads"
-    default = as_many if default is None else default
-    return reader.whole("kv_head_count", [name], default, null=as_many, why=why, most=MOST_WIDTH)
+    default = query_heads if default is None else default
+    return reader.whole("kv_head_count", [name], default, null=query_heads, why=why, most=MOST_WIDTH)
 
 
 def _head_size(reader: Reader, default: int | None) -> tuple[Entry, ...]:
@@ -196,7 +196,7 @@ def _llama_bias(reader: Reader) -> Entry:
     return Entry("bias", ("feed_forward",), "mlp_bias")
 
 
-_WIDER = "use fewer, wider heads"
+_WIDER_HEADS = "use fewer, wider heads"
 
 
 def _gpt2(reader: Reader) -> Imported:
@@ -236,11 +236,11 @@ def _gptj(reader: Reader) -> Imported:
 
 
 def _rotary_size(reader: Reader, width: int) -> Entry:
-    turned = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
-    if reader.sound and (turned.whole > width or turned.whole % 2):
-        what = f"{turned.value} elements of heads that are {width} wide: pairs of them are turned"
-        reader.complain("rotary_dim", what, f"write an even number up to {width}" if width > 1 else _WIDER)
-    return turned
+    rotated = reader.whole("rotary_size", ["rotary_dim"], 64, null=width, why="all of a head", most=MOST_WIDTH)
+    if reader.sound and (rotated.whole > width or rotated.whole % 2):
+        what = f"{rotated.value} elements of heads that are {width} wide: pairs of them are turned"
+        reader.complain("rotary_dim", what, f"write an even number up to {width}" if width > 1 else _WIDER_HEADS)
+    return rotated
 
 
 def _gpt_neox(reader: Reader) -> Imported:
@@ -260,7 +260,7 @@ def _gpt_neox(reader: Reader) -> Imported:
         *activation(reader, "hidden_act", "gelu"),
         Entry("norm", "layer", always(reader)),
         Entry("rotary", True, always(reader)),
-        _rotary_share(reader, hidden.whole // heads.whole),
+        rotary_part(reader, hidden.whole // heads.whole, ("rotary_pct",), default=0.25),
         Entry("parallel_blocks", "two_norms" if parallel.value else "none", parallel.origin),
         attention if attention.value else Entry("bias", ("feed_forward",), attention.origin),
         reader.flag("tied_embedding", "tie_word_embeddings", default=False),
@@ -270,30 +270,25 @@ def _gpt_neox(reader: Reader) -> Imported:
     return decoder(reader, entries, positions, dropout, bind=False)
 
 
-def _rotary_share(reader: Reader, width: int) -> Entry:
-    """Return the number of rotated elements of a head, which the file gives as a share."""
-    return rotary_part(reader, width, ("rotary_pct",), default=0.25)
+_SHARE_KEYS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
 
 
-_PARTS = ("partial_rotary_factor", "rotary_pct", "rope_percent")
-
-
-def _part_of_heads(reader: Reader, default: float) -> tuple[str, float]:
-    """Return the rotated share of each head, and the key that gives it."""
-    nested = rope_parameters(reader)
-    name = reader.used_name(*_PARTS)
-    if name is None and isinstance(nested.get(_PARTS[0]), (int, float)) and not isinstance(nested[_PARTS[0]], bool):
-        share = float(nested[_PARTS[0]])
-        if not 0 <= share <= 1:
-            what = f"its partial_rotary_factor {share} is no share from 0 to 1"
+def _rotated_share(reader: Reader, default: float) -> tuple[str, float]:
+    """Return the key with the rotated share of each head, and the share."""
+    factor = rope_parameters(reader).get(_SHARE_KEYS[0])
+    name = reader.used_name(*_SHARE_KEYS)
+    if name is None and isinstance(factor, (int, float)) and not isinstance(factor, bool):
+        factor = float(factor)
+        if not 0 <= factor <= 1:
+            what = f"its partial_rotary_factor {factor} is no share from 0 to 1"
             reader.complain("rope_parameters", what, "write for example `0.5`")
-            share = default
-        return "partial_rotary_factor in rope_parameters", share
+            factor = default
+        return "partial_rotary_factor in rope_parameters", factor
     if name is None:
-        return reader.absent(_PARTS[0]), default
-    given = reader.share("rotary_size", name, default=default, one=True).value
-    assert isinstance(given, float)
-    return name, given
+        return reader.absent(_SHARE_KEYS[0]), default
+    share = reader.share("rotary_size", name, default=default, one=True).value
+    assert isinstance(share, float)
+    return name, share
 
 
 def rope_parameters(reader: Reader) -> dict[str, Any]:
@@ -302,26 +297,26 @@ def rope_parameters(reader: Reader) -> dict[str, Any]:
     return nested if isinstance(nested, dict) else {}
 
 
-def rotary_part(reader: Reader, width: int, names: Sequence[str] = _PARTS, default: float = 1.0) -> Entry:
-    """Return the number of rotated elements of a head, an even number."""
-    origin, part = _part_of_heads(reader, default)
-    turned, name = int(part * width), reader.used_name(*_PARTS) or names[0]
-    if reader.sound and (turned < 2 or turned % 2):
-        what = f"{part} of heads that are {width} wide are {turned} elements: pairs of them are turned"
-        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER
+def rotary_part(reader: Reader, width: int, names: Sequence[str] = _SHARE_KEYS, default: float = 1.0) -> Entry:
+    """Return the number of rotated elements of a head of `width` elements, from the share in the file."""
+    origin, share = _rotated_share(reader, default)
+    rotated, name = int(share * width), reader.used_name(*_SHARE_KEYS) or names[0]
+    if reader.sound and (rotated < 2 or rotated % 2):
+        what = f"{share} of heads that are {width} wide are {rotated} elements: pairs of them are turned"
+        do = f"write for example `{max(2, 2 * (width // 4)) / width}`" if width > 1 else _WIDER_HEADS
         reader.complain(name, what, do)
-    return Entry("rotary_size", turned, f"of {width}: {origin}")
+    return Entry("rotary_size", rotated, f"of {width}: {origin}")
 
 
-def turned_width(reader: Reader, width: int, default: float) -> tuple[Entry, ...]:
-    """Return the rotated width, unless it is the whole head."""
-    part = rotary_part(reader, width, default=default)
-    return () if part.value == width else (part,)
+def rotary_width(reader: Reader, width: int, default: float) -> tuple[Entry, ...]:
+    """Return the entry `rotary_size`, or nothing if the whole head is rotated; `default` is a share of the head."""
+    rotated = rotary_part(reader, width, default=default)
+    return () if rotated.value == width else (rotated,)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plain:
-    """Decoder whose blocks follow from its architecture: names of its keys, and properties of all such models."""
+class _Traits:
+    """Properties that all decoders of an architecture share, and the names of its keys."""
 
     norm: str = "layer"
     gated: bool = False
@@ -342,45 +337,45 @@ _LAYERS, _WIDTH, _HEADS = ("num_hidden_layers", "n_layer"), ("hidden_size", "n_e
 _POSITIONS = ("max_position_embeddings", "n_positions")
 
 
-def _plain(reader: Reader, given: _Plain, *more: Entry, single_kv: bool | None = None) -> Imported:
-    """Read a decoder whose file has all dimensions."""
-    needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, given.inner]
-    needed += [given.kv_heads] if given.needs_kv_heads else []
+def _from_traits(reader: Reader, traits: _Traits, *more: Entry, single_kv: bool | None = None) -> Imported:
+    """Read a decoder whose file has all dimensions; `single_kv`: True if all query heads share one key head."""
+    needed = [_LAYERS, _WIDTH, _HEADS, ("vocab_size",), _POSITIONS, traits.inner]
+    needed += [traits.kv_heads] if traits.needs_kv_heads else []
     for names in needed:
         if reader.used_name(*names) is None:
             reader.complain(names[0], f"a {reader.family} needs `{names[0]}`", f'add `"{names[0]}"`')
     layers = reader.whole("layer_count", _LAYERS, 1, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", _WIDTH, 1, most=MOST_WIDTH)
-    four = 4 * hidden.whole
-    inner = reader.whole("feed_forward_size", given.inner, four, null=four, why="4 x width", most=MOST_WIDTH)
+    default = 4 * hidden.whole
+    inner = reader.whole("feed_forward_size", traits.inner, default, null=default, why="4 x width", most=MOST_WIDTH)
     heads = reader.whole("head_count", _HEADS, 1, most=MOST_WIDTH)
     if single_kv is None:
-        why = "as many as query heads"
-        kv = reader.whole("kv_head_count", given.kv_heads, heads.whole, null=heads.whole, why=why, most=MOST_WIDTH)
+        names, why = traits.kv_heads, "as many as query heads"
+        kv_heads = reader.whole("kv_head_count", names, heads.whole, null=heads.whole, why=why, most=MOST_WIDTH)
     else:
-        kv = Entry("kv_head_count", 1 if single_kv else heads.value, "multi_query")
-    wide = _head_size(reader, None)
-    check_heads(reader, hidden, heads, kv, own_size=bool(wide))
-    width = wide[0].whole if wide else hidden.whole // max(1, heads.whole)
-    name = reader.used_name(*given.functions) or given.functions[0]
+        kv_heads = Entry("kv_head_count", 1 if single_kv else heads.value, "multi_query")
+    head_size = _head_size(reader, None)
+    check_heads(reader, hidden, heads, kv_heads, own_size=bool(head_size))
+    width = head_size[0].whole if head_size else hidden.whole // max(1, heads.whole)
+    name = reader.used_name(*traits.functions) or traits.functions[0]
     positions = reader.whole("position_count", _POSITIONS, 1, most=MOST_ROWS)
-    learned = given.share is None
-    table = replace(positions, value=positions.whole + given.extra_positions)
+    learned = traits.share is None
+    table = replace(positions, value=positions.whole + traits.extra_positions)
     entries = (
-        *(layers, hidden, inner, heads, kv, *wide),
+        *(layers, hidden, inner, heads, kv_heads, *head_size),
         reader.whole("vocabulary_size", ["vocab_size"], 1, most=MOST_ROWS),
         *((table,) if learned else ()),
-        Entry("gated", given.gated, always(reader)),
-        *activation(reader, name, given.function, "swish" if given.gated else "gelu"),
-        Entry("norm", given.norm, always(reader)),
+        Entry("gated", traits.gated, always(reader)),
+        *activation(reader, name, traits.function, "swish" if traits.gated else "gelu"),
+        Entry("norm", traits.norm, always(reader)),
         Entry("rotary", not learned, always(reader)),
-        *(() if given.share is None else turned_width(reader, width, given.share)),
-        *((Entry("parallel_blocks", given.parallel, always(reader)),) if given.parallel != "none" else ()),
-        *(more or (Entry("bias", given.bias, always(reader)),)),
+        *(() if traits.share is None else rotary_width(reader, width, traits.share)),
+        *((Entry("parallel_blocks", traits.parallel, always(reader)),) if traits.parallel != "none" else ()),
+        *(more or (Entry("bias", traits.bias, always(reader)),)),
         *attention_window(reader),
-        reader.flag("tied_embedding", "tie_word_embeddings", default=given.tied),
+        reader.flag("tied_embedding", "tie_word_embeddings", default=traits.tied),
     )
-    dropout = _dropout(reader, given.dropout, reader.used_name("attn_pdrop") or "attention_dropout", 0.0)
+    dropout = _dropout(reader, traits.dropout, reader.used_name("attn_pdrop") or "attention_dropout", 0.0)
     return decoder(
         reader, entries, replace(positions, key="positions") if not learned else positions, dropout, bind=learned
     )
@@ -390,7 +385,7 @@ def _nemotron(reader: Reader) -> Imported:
     """Read a Nemotron: squared ReLU without gates, and norms that scale by their weights plus 1."""
     reader.notes.append("norms that scale by one more than their weights (LayerNorm1p) are simulated as layer norms")
     bias = _llama_bias(reader)
-    return _plain(reader, _Plain(share=0.5, function="relu2"), bias)
+    return _from_traits(reader, _Traits(share=0.5, function="relu2"), bias)
 
 
 def _opt(reader: Reader) -> Imported:
@@ -403,10 +398,10 @@ def _opt(reader: Reader) -> Imported:
     for name, usual in (("do_layer_norm_before", True), ("_remove_final_layer_norm", False)):
         if reader.flag("norm", name, default=usual).value is not usual:
             reader.complain(name, "norms behind blocks are not modelled in decoders", "import another model")
-    reader.used_name("layer_norm_elementwise_affine")
+    reader.ignore("layer_norm_elementwise_affine")
     bias = reader.flag("bias", "enable_bias", default=True)
-    given = _Plain(share=None, function="relu", functions=("activation_function",), tied=True)
-    return _plain(reader, replace(given, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
+    traits = _Traits(share=None, function="relu", functions=("activation_function",), tied=True)
+    return _from_traits(reader, replace(traits, inner=("ffn_dim",), extra_positions=2, dropout="dropout"), bias)
 
 
 def _phi(reader: Reader) -> Imported:
@@ -414,19 +409,20 @@ def _phi(reader: Reader) -> Imported:
     if reader.flag("norms", "qk_layernorm", default=False).value:
         reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
     bias = Entry("bias", ("qkv", "projection", "feed_forward", "head"), always(reader))
-    given = _Plain(parallel="one_norm", share=0.5, function="gelu_new", dropout="resid_pdrop")
-    return _plain(reader, given, bias)
+    traits = _Traits(parallel="one_norm", share=0.5, function="gelu_new", dropout="resid_pdrop")
+    return _from_traits(reader, traits, bias)
 
 
 def _stablelm(reader: Reader) -> Imported:
     """Read a StableLM: layer norms and gated blocks."""
     if reader.flag("norms", "qk_layernorm", default=False).value:
         reader.complain("qk_layernorm", "norms of queries and keys are not modelled", "import another model")
-    beside = reader.flag("parallel_blocks", "use_parallel_residual", default=False)
-    own = reader.flag("bias", "use_qkv_bias", default=False)
-    bias = Entry("bias", ("qkv",), own.origin) if own.value else own
-    parallel = "one_norm" if beside.value else "none"
-    return _plain(reader, _Plain(gated=True, share=0.25, function="silu", parallel=parallel, needs_kv_heads=True), bias)
+    is_parallel = reader.flag("parallel_blocks", "use_parallel_residual", default=False)
+    qkv_bias = reader.flag("bias", "use_qkv_bias", default=False)
+    bias = Entry("bias", ("qkv",), qkv_bias.origin) if qkv_bias.value else qkv_bias
+    parallel = "one_norm" if is_parallel.value else "none"
+    traits = _Traits(gated=True, share=0.25, function="silu", parallel=parallel, needs_kv_heads=True)
+    return _from_traits(reader, traits, bias)
 
 
 def _starcoder2(reader: Reader) -> Imported:
@@ -434,33 +430,32 @@ def _starcoder2(reader: Reader) -> Imported:
     for name, usual in (("mlp_type", "default"), ("norm_type", "layer_norm")):
         if reader.word(name, usual) != usual:
             reader.complain(name, f'other models than with "{usual}" are not modelled', "import another model")
-    given = _Plain(function="gelu_pytorch_tanh", tied=True, dropout="residual_dropout", needs_kv_heads=True)
-    return _plain(reader, given, reader.flag("bias", "use_bias", default=True))
+    traits = _Traits(function="gelu_pytorch_tanh", tied=True, dropout="residual_dropout", needs_kv_heads=True)
+    return _from_traits(reader, traits, reader.flag("bias", "use_bias", default=True))
 
 
 def _gpt_bigcode(reader: Reader) -> Imported:
     """Read a GPT-BigCode: GPT-2 whose heads share keys and values."""
     shared = reader.flag("kv_head_count", "multi_query", default=True).value is True
-    given = _Plain(share=None, function="gelu_pytorch_tanh", functions=("activation_function",), bias=True, tied=True)
-    return _plain(reader, replace(given, inner=("n_inner",), dropout="resid_pdrop"), single_kv=shared)
+    traits = _Traits(share=None, function="gelu_pytorch_tanh", functions=("activation_function",), bias=True, tied=True)
+    return _from_traits(reader, replace(traits, inner=("n_inner",), dropout="resid_pdrop"), single_kv=shared)
 
 
 def _cohere(reader: Reader) -> Imported:
     """Read a Cohere: gated blocks parallel to the attention, after one norm without shifts."""
     if reader.flag("norms", "use_qk_norm", default=False).value:
         reader.complain("use_qk_norm", "norms of queries and keys are not modelled", "import another model")
-    reader.used_name("logit_scale")
+    reader.ignore("logit_scale")
     reader.notes.append("its norms have no shifts; those of layer norms are simulated")
     attention = reader.flag("bias", "attention_bias", default=False)
     bias = Entry("bias", ("qkv", "projection"), "attention_bias") if attention.value else attention
-    return _plain(reader, _Plain(gated=True, function="silu", parallel="one_norm", tied=True), bias)
+    return _from_traits(reader, _Traits(gated=True, function="silu", parallel="one_norm", tied=True), bias)
 
 
 def _falcon(reader: Reader) -> Imported:
     """Read a Falcon [almazrouei2023]; its newer architecture has groups of heads and a norm for each block."""
     newer = reader.flag("newer", "new_decoder_architecture", default=False).value is True
-    for name in ("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn"):
-        reader.used_name(name)  # marks keys of the other architecture as read
+    reader.ignore("num_kv_heads", "multi_query", "num_ln_in_parallel_attn", "parallel_attn")
     layers = reader.whole("layer_count", ["num_hidden_layers"], 32, most=MOST_LAYERS)
     hidden = reader.whole("hidden_size", ["hidden_size", "n_embed"], 4544, most=MOST_WIDTH)
     four = 4 * hidden.whole
@@ -495,9 +490,9 @@ def _falcon_kv_heads(reader: Reader, heads: int, *, newer: bool) -> Entry:
 
 
 def _falcon_blocks(reader: Reader, *, newer: bool) -> Entry:
-    beside = reader.flag("parallel_blocks", "parallel_attn", default=True)
+    parallel = reader.flag("parallel_blocks", "parallel_attn", default=True)
     if not newer:
-        return Entry("parallel_blocks", "one_norm" if beside.value else "none", beside.origin)
+        return Entry("parallel_blocks", "one_norm" if parallel.value else "none", parallel.origin)
     norms = reader.whole("parallel_blocks", ["num_ln_in_parallel_attn"], 2, null=2, why="one for each block", most=2)
     return Entry("parallel_blocks", "one_norm" if norms.value == 1 else "two_norms", norms.origin)
 
@@ -534,28 +529,34 @@ _LAYER_KINDS = ("full_attention", "sliding_attention")
 def activation(
     reader: Reader, name: str, usual: str, implied: str = "gelu", *, is_strict: bool = False
 ) -> tuple[Entry, ...]:
-    """Return the key of the function, unless it is implied; an unknown function is noted, or refused if strict."""
-    word = reader.word(name, usual)
-    function = _function(word)
+    """Return the entry `activation`, or nothing if the feed-forward block has its default function, `implied`.
+
+    For an unknown function, `usual` is simulated with a note, or refused if `is_strict`.
+    """
+    function_name = reader.word(name, usual)
+    function = _simulated_function(function_name)
     if function is None and is_strict:
-        known = ", ".join(("gelu", *_FUNCTIONS))
-        reader.complain(name, f"{quoted(word)} is not modelled", f"import another model; known here: {known}")
+        names = ", ".join(("gelu", *_FUNCTIONS))
+        reader.complain(name, f"{quoted(function_name)} is not modelled", f"import another model; known here: {names}")
     if function is None:
-        function = _function(usual) or implied
-        reader.notes.append(f"not modelled: {name} {quoted(word)}; {function} is simulated")
+        function = _simulated_function(usual) or implied
+        reader.notes.append(f"not modelled: {name} {quoted(function_name)}; {function} is simulated")
     origin = name if name in reader.config.data else reader.absent(name)
     return () if function == implied else (Entry("activation", function, origin),)
 
 
-def _function(word: str) -> str | None:
-    """Return the modelled function of a name; all approximations of gelu cost the same."""
-    return "gelu" if "gelu" in word else _FUNCTIONS.get(word)
+def _simulated_function(name: str) -> str | None:
+    """Return the name in scenarios of a function, or None; all approximations of gelu cost the same."""
+    return "gelu" if "gelu" in name else _FUNCTIONS.get(name)
 
 
 def decoder(
     reader: Reader, entries: tuple[Entry, ...], positions: Entry, dropout: tuple[Entry, Entry], *, bind: bool
 ) -> Imported:
-    """Return a decoder."""
+    """Return a decoder for pre-training on sequences of up to `LONGEST` tokens.
+
+    `bind`: True if sequences cannot have more tokens than `positions`.
+    """
     window = next((entry for entry in entries if entry.key == "attention_window"), None)
     length = min(LONGEST, positions.whole, window.whole if window else LONGEST)
     where = f"at most {LONGEST} of {positions.value} positions"

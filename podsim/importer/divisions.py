@@ -38,23 +38,27 @@ from podsim.units import format_bytes
 from podsim.watch import Watch
 
 _RUNNERS_UP = 2
-_KEY_OF_AN_OPTION = re.compile(r"`(system|batch_size): ")
+_KEY_WITH_OPTION = re.compile(r"`(system|batch_size): ")
 
 
 def chosen_division(
     model: Imported, sections: Sequence[ScenarioSection], batch: dict[str, int], watch: Watch, **pins: str
 ) -> tuple[LoadedScenario, Choice]:
-    """Return the fastest layout that fits, with the given values of `parallelism`."""
+    """Return the scenario with the fastest layout that fits, and the search's candidates; `pins` are fixed keys.
+
+    Raises:
+        InfeasibleError: No layout fits; the cure names command-line options.
+    """
     loaded = load_scenario(as_mapping(sections) | {"parallelism": {"auto": True, **pins}} | batch)
     try:
         return choose(loaded, watch)
     except InfeasibleError as error:
-        raise type(error)(error.message, do=_with_options(error.do)).at(model.config.name) from None
+        raise type(error)(error.message, do=_with_options(error.do)).with_place(model.config.name) from None
 
 
 def _with_options(cure: str | None) -> str | None:
     """Return a cure with command-line options in place of keys of a scenario."""
-    return cure and _KEY_OF_AN_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
+    return cure and _KEY_WITH_OPTION.sub(_option, cure).replace("batch_size", "--batch-size")
 
 
 def _option(match: re.Match[str]) -> str:
@@ -94,8 +98,8 @@ def pipeline_sections(
     """Return the scenario on the fewest IPUs per replica that hold the model, and the sections of its layout."""
     layers = sum(entry.whole for entry in sections[1].entries if entry.key in ("layer_count", "decoder_layer_count"))
     spec = _undivided(sections, _MEMORY, {"layers_per_ipu": [layers]})
-    divided = f"divided over up to {max(_IPU_COUNTS)} IPUs"
-    return _first_sections(model, spec, batch, why, divided, _MEMORY)
+    attempt = f"divided over up to {max(_IPU_COUNTS)} IPUs"
+    return _first_sections(model, spec, batch, why, attempt, _MEMORY)
 
 
 def phased_sections(
@@ -104,14 +108,14 @@ def phased_sections(
     """Return the scenario with each layer on the fewest possible IPUs, its sections, and a note on the smallest pod."""
     spec = _undivided(sections, _PHASED_MEMORY, {"execution": "phased"})
     why = "no pipeline that was tried fits"
-    found, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
+    fitting, division = _first_sections(model, spec, batch, why, "one layer at a time", _PHASED_MEMORY)
     pods = ((name, pod) for name, pod in larger_pods(spec.system) if pod.ipu_count < spec.system.ipu_count)
     smallest = next((name for name, pod in pods if _first_that_fits(_on(spec, pod), batch.whole, [])), None)
-    ipus = counted(found.parallelism.ipus_per_replica, "IPU")
+    ipus = counted(fitting.parallelism.ipus_per_replica, "IPU")
     note = f"{why} {spec.system.name}: all layers run on the same {ipus}, one after the other (phased execution); " + (
         f"the smallest shipped pod that would do is {smallest}" if smallest else "no smaller shipped pod would do"
     )
-    return found, division, note
+    return fitting, division, note
 
 
 def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
@@ -119,26 +123,30 @@ def _on(spec: TrainingScenario, pod: System) -> TrainingScenario:
 
 
 def _first_sections(
-    model: Imported, spec: TrainingScenario, batch: Entry, why: str, divided: str, memory: ScenarioSection
+    model: Imported, spec: TrainingScenario, batch: Entry, why: str, attempt: str, memory: ScenarioSection
 ) -> tuple[TrainingScenario, list[ScenarioSection]]:
-    """Return the first layout that fits, and its sections."""
+    """Return the scenario with the first layout that fits, and the sections of that layout.
+
+    Raises:
+        DoesNotFitError: No layout fits; `attempt` describes the layouts in the message.
+    """
     tried: list[str] = []
-    found = _first_that_fits(spec, batch.whole, tried)
-    if found is None:
+    fitting = _first_that_fits(spec, batch.whole, tried)
+    if fitting is None:
         raise fits_elsewhere(
             spec.system,
-            divided,
+            attempt,
             lambda pod: _first_that_fits(_on(spec, pod), batch.whole, []) is not None,
             lambda pod: _largest_failure(_on(spec, pod), batch.whole),
-        ).at(model.config.name)
+        ).with_place(model.config.name)
     first = f"A batch of {batch.value} ({batch.origin}), tried in this order; the first that fits is taken ({why})."
-    return found, [ScenarioSection("parallelism", _entries(found.parallelism), (first, *tried)), memory]
+    return fitting, [ScenarioSection("parallelism", _entries(fitting.parallelism), (first, *tried)), memory]
 
 
 def _undivided(
     sections: list[ScenarioSection], memory: ScenarioSection, place: Mapping[str, object]
 ) -> TrainingScenario:
-    """Return the scenario on a single IPU, whether or not it fits."""
+    """Return the scenario on a single IPU, which may not fit."""
     single = {"micro_batch_size": 1, "accumulation_factor": 1, "replication_factor": 1, **place}
     return load_scenario(as_mapping([*sections, memory]) | {"parallelism": single}).require(TrainingScenario)
 
@@ -160,36 +168,37 @@ def _entries(parallelism: TrainingLayoutSpec) -> tuple[Entry, ...]:
 
 
 def _first_that_fits(spec: TrainingScenario, batch: int, tried: list[str]) -> TrainingScenario | None:
+    """Return the scenario with the first layout that fits, or None; `tried` gets a line for each number of IPUs."""
     for count in _ipu_counts(spec):
-        found = None
-        for divided in _divisions(spec, batch, count) if _weights_fit(spec, count) else ():
-            if not _fits(divided):
+        fitting = None
+        for candidate in _divisions(spec, batch, count) if _weights_fit(spec, count) else ():
+            if not _fits(candidate):
                 break
-            found = divided
+            fitting = candidate
         words = f"{counted(count, 'IPU')} per replica"
-        if found is not None:
+        if fitting is not None:
             tried.append(f"{words}: fits")
-            return found
+            return fitting
         reason = "too little memory for one sample at a time"
-        tried.append(f"{words}: {reason}" + ("" if _phased(spec) else ", or too few samples for a pipeline"))
+        tried.append(f"{words}: {reason}" + ("" if _is_phased(spec) else ", or too few samples for a pipeline"))
     return None
 
 
-def _phased(spec: TrainingScenario) -> bool:
+def _is_phased(spec: TrainingScenario) -> bool:
     return isinstance(spec.parallelism, ParallelismSpec) and spec.parallelism.is_phased
 
 
 def _ipu_counts(spec: TrainingScenario) -> Iterator[int]:
     """Yield the numbers of IPUs of a replica to try: for a few stages, or as shards of every layer."""
-    for count in _SHARD_COUNTS if _phased(spec) else _IPU_COUNTS:
-        shared = not any(shard_findings(spec.model, count)) if _phased(spec) else count <= spec.model.placed_layers
+    for count in _SHARD_COUNTS if _is_phased(spec) else _IPU_COUNTS:
+        shared = not any(shard_findings(spec.model, count)) if _is_phased(spec) else count <= spec.model.placed_layers
         if shared and not spec.system.domain_ipu_count % count:
             yield count
 
 
 def _weights_fit(spec: TrainingScenario, count: int) -> bool:
-    """Return True if half-precision weights and accumulated gradients, spread evenly, may fit a pipeline."""
-    if _phased(spec):
+    """Return False if half-precision weights and accumulated gradients exceed the memory of `count` pipeline stages."""
+    if _is_phased(spec):
         return True
     job = training_job(spec)
     return 4 * job.workload_of(1).parameter_count <= count * job.system.machine.ipu.memory_bytes
@@ -198,43 +207,43 @@ def _weights_fit(spec: TrainingScenario, count: int) -> bool:
 def _divisions(spec: TrainingScenario, batch: int, count: int) -> Iterator[TrainingScenario]:
     """Yield layouts with as many replicas as batch and pod allow, by increasing micro-batch."""
     for replicas in reversed(divisors(batch, spec.system.ipu_count // count)):
-        if _divided(spec, batch, count, replicas, 1) is not None:
-            sizes = (_divided(spec, batch, count, replicas, size) for size in _MICRO_BATCHES)
-            yield from (each for each in sizes if each is not None)
+        if _with_layout(spec, batch, count, replicas, 1) is not None:
+            sizes = (_with_layout(spec, batch, count, replicas, size) for size in _MICRO_BATCHES)
+            yield from (candidate for candidate in sizes if candidate is not None)
             return
 
 
-def _divided(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
-    """Return the scenario with this layout, or None if the layout is not valid."""
-    share, more = divmod(spec.model.placed_layers, count)
-    stages = 1 if _phased(spec) else count + (spec.model.shares_embedding and count > 1)
-    factor = accumulation(batch, replicas, size, stage_count=stages)
-    if factor is None:
+def _with_layout(spec: TrainingScenario, batch: int, count: int, replicas: int, size: int) -> TrainingScenario | None:
+    """Return the scenario with `count` IPUs per replica and micro-batches of `size`, or None if that is not valid."""
+    layers, remainder = divmod(spec.model.placed_layers, count)
+    stages = 1 if _is_phased(spec) else count + (spec.model.shares_embedding and count > 1)
+    accumulation_factor = accumulation(batch, replicas, size, stage_count=stages)
+    if accumulation_factor is None:
         return None
-    common = {"micro_batch_size": size, "accumulation_factor": factor, "replication_factor": replicas}
-    if _phased(spec):
+    common = {"micro_batch_size": size, "accumulation_factor": accumulation_factor, "replication_factor": replicas}
+    if _is_phased(spec):
         parallelism = ParallelismSpec(execution="phased", tensor_parallel=count, **common)
     else:
         # The first IPU also has the embedding.
-        evenly = [share + (place >= count - more) for place in range(count)]
-        parallelism = ParallelismSpec(layers_per_ipu=evenly, **common)
-    divided = spec.model_copy(update={"parallelism": parallelism})
-    return None if any(divided.division_findings()) else divided
+        layers_per_ipu = [layers + (place >= count - remainder) for place in range(count)]
+        parallelism = ParallelismSpec(layers_per_ipu=layers_per_ipu, **common)
+    candidate = spec.model_copy(update={"parallelism": parallelism})
+    return None if any(candidate.division_findings()) else candidate
 
 
-def _fits(divided: TrainingScenario) -> bool:
+def _fits(spec: TrainingScenario) -> bool:
     try:
-        make_plan(replace(training_job(divided), changes=()))
+        make_plan(replace(training_job(spec), changes=()))
     except InfeasibleError:
         return False
     return True
 
 
 def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
-    """Return the error of the pipeline over the most IPUs."""
+    """Return the error of the layout over the most IPUs."""
     try:
-        for divided in _divisions(spec, batch, max(_ipu_counts(spec))):
-            make_plan(training_job(divided))
+        for candidate in _divisions(spec, batch, max(_ipu_counts(spec))):
+            make_plan(training_job(candidate))
     except InfeasibleError as error:
         return error
     return DoesNotFitError("the batch has too few samples for a pipeline", do="use a larger --batch-size")
@@ -252,8 +261,8 @@ class ForwardFit:
     tried: tuple[str, ...]  # a line for each number of stages tried
 
 
-def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smaller: str) -> ForwardFit:
-    """Return the first of 1, 2, 4, … pipeline stages that fit."""
+def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, cure: str) -> ForwardFit:
+    """Return the first pipeline of 1, 2, 4, … stages that fits; errors name the file `name`, and the cure `cure`."""
 
     def job_on(pod: System) -> PlanInput:
         return forward_job(spec.model_copy(update={"system": pod}), workload)
@@ -265,9 +274,9 @@ def fitted_pipeline(spec: ForwardScenario, workload: Workload, name: str, smalle
             f"cut into up to {counted(len(workload.order), 'part')}",
             lambda pod: _pipeline_that_fits(job_on(pod)) is not None,
             lambda pod: _longest_failure(job_on(pod)),
-            smaller,
+            cure,
         )
-        raise error.at(name)
+        raise error.with_place(name)
     return fit
 
 
@@ -281,27 +290,27 @@ def pipeline_section(fit: ForwardFit) -> ScenarioSection:
 
 
 def _pipeline_that_fits(job: PlanInput) -> ForwardFit | None:
-    """Return the first of 1, 2, 4, … pipeline stages that fit, or None."""
+    """Return the first pipeline of 1, 2, 4, … stages that fits, or None."""
     tried, model = list[str](), cost_model(job)
-    for divided in _pipelines(job):
-        stages = divided.layout.ipus_per_replica
+    for candidate in _pipelines(job):
+        stages = candidate.layout.ipus_per_replica
         try:
-            memory = job_memory(divided, model)
+            memory = job_memory(candidate, model)
         except InfeasibleError:
             return None
         fits = all(ipu.fits for ipu in memory)
         outcome = "fits" if fits else "too little memory"
-        tried.append(f"{counted(stages, 'stage')}: {outcome} ({_fullest(memory)})")
+        tried.append(f"{counted(stages, 'stage')}: {outcome} ({_fullest_text(memory)})")
         if fits:
-            return ForwardFit(stages, divided.layout.replication_factor, tuple(tried))
+            return ForwardFit(stages, candidate.layout.replication_factor, tuple(tried))
     return None
 
 
 def _longest_failure(job: PlanInput) -> InfeasibleError:
-    """Return the error of the pipeline over the most IPUs."""
-    *_, most = _pipelines(job)
+    """Return the error of the pipeline with the most stages."""
+    *_, longest = _pipelines(job)
     try:
-        make_plan(most)
+        make_plan(longest)
     except InfeasibleError as error:
         return error
     return DoesNotFitError("the pipelines that were tried do not fit", do="use a smaller model, or a larger pod")
@@ -315,8 +324,8 @@ def _pipelines(job: PlanInput) -> Iterator[PlanInput]:
         stages *= 2
 
 
-def _fullest(memory: Sequence[IpuMemory]) -> str:
-    ipu = max(memory, key=lambda each: each.used_bytes())
+def _fullest_text(memory: Sequence[IpuMemory]) -> str:
+    ipu = max(memory, key=lambda ipu: ipu.used_bytes())
     return f"{format_bytes(ipu.used_bytes(), _DIGITS)} of {format_bytes(ipu.capacity_bytes, _DIGITS)}"
 
 
@@ -325,26 +334,29 @@ _SMALLER = "import a smaller model, or ask for fewer tokens or a smaller batch"
 
 def fits_elsewhere(
     system: System,
-    divided: str,
+    attempt: str,
     fits: Callable[[System], bool],
     failure: Callable[[System], InfeasibleError],
-    smaller: str = _SMALLER,
+    cure: str = _SMALLER,
 ) -> DoesNotFitError:
-    """Return an error that names the smallest shipped pod on which the model fits, or the part that is too large."""
+    """Return the error for a model that does not fit: it names the smallest shipped pod with room, if there is one.
+
+    `attempt` describes the layouts that do not fit; `fits` tests a pod, and `failure` returns the error on a pod.
+    """
     pods = dict(larger_pods(system))
     for name, pod in pods.items():
         if fits(pod):
-            what = f"the model does not fit {system.name}, {divided}"
+            what = f"the model does not fit {system.name}, {attempt}"
             return DoesNotFitError(what, do=f"use `--system {name}`, the smallest shipped pod on which it fits")
     largest = max([system, *pods.values()], key=lambda pod: pod.domain_ipu_count)
     error = failure(largest)
-    what = f"the model fits no shipped pod, {divided}; on {largest.name}, {error.message}"
+    what = f"the model fits no shipped pod, {attempt}; on {largest.name}, {error.message}"
     if isinstance(error, MissingMethodError):
         return MissingMethodError(what, do=error.do)
-    return DoesNotFitError(what, do=_cure(error, smaller))
+    return DoesNotFitError(what, do=_cure(error, cure))
 
 
-def _cure(error: InfeasibleError, smaller: str) -> str:
+def _cure(error: InfeasibleError, cure: str) -> str:
     if error.do and error.do.startswith(HELPS):
-        return f"{smaller}; in a scenario of your own, {error.do}"
-    return smaller
+        return f"{cure}; in a scenario of your own, {error.do}"
+    return cure

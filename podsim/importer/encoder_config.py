@@ -52,7 +52,7 @@ def _bert_like(reader: Reader, *, rows: int, paired: bool, reserved: int) -> Imp
     if reader.sound and usable < 1:
         what = f"{positions.value} positions leave none for tokens: {reserved} are for padding"
         reader.complain("max_position_embeddings", what, f"write {reserved + 1} or more")
-    _note_bert(reader)
+    _check_bert(reader)
     task = _task(reader)
     model = (
         *dimensions,
@@ -84,7 +84,8 @@ def _dropout(reader: Reader, default: float) -> tuple[Entry, Entry]:
     )
 
 
-def _note_bert(reader: Reader) -> None:
+def _check_bert(reader: Reader) -> None:
+    """Record features of a BERT that are not modelled."""
     if reader.word("position_embedding_type", _ABSOLUTE) != _ABSOLUTE:
         what = "relative positions are not modelled"
         reader.complain("position_embedding_type", what, f'write "{_ABSOLUTE}", or import another model')
@@ -107,7 +108,7 @@ def _task(reader: Reader) -> Entry:
 
 
 def _head(reader: Reader, task: Entry, *, paired: bool) -> tuple[Entry, ...]:
-    """Return the keys of the part after the last layer."""
+    """Return the keys of the layers after the encoder, `task` first."""
     if task.value == "classes":
         return task, class_count(reader), Entry("pooler", True, "a dense layer in front of the classes")
     if task.value == "span":
@@ -121,9 +122,9 @@ def _head(reader: Reader, task: Entry, *, paired: bool) -> tuple[Entry, ...]:
     )
 
 
-def _sequences(task: str, usable: int) -> tuple[Entry, ...]:
+def _sequences(task: str, position_count: int) -> tuple[Entry, ...]:
     longest = _LONGEST[task]
-    length = Entry("sequence_length", min(longest, usable), f"at most {longest} of {usable} positions")
+    length = Entry("sequence_length", min(longest, position_count), f"at most {longest} of {position_count} positions")
     if task != "pretraining":
         return (length,)
     masked = max(1, length.whole * _MASKED_PERCENT // 100)
@@ -140,16 +141,16 @@ def _vit(reader: Reader) -> Imported:
         reader.complain(
             "patch_size" if "patch_size" in reader.config.data else "image_size", what, "correct one of the two"
         )
-    colours = reader.whole("colours", ["num_channels"], _COLOURS).value
-    if colours != _COLOURS:
-        what = f"images of {colours} channels are not modelled"
+    channels = reader.whole("colours", ["num_channels"], _COLOURS).value
+    if channels != _COLOURS:
+        what = f"images of {channels} channels are not modelled"
         reader.complain("num_channels", what, f"write {_COLOURS}, or import the model as ONNX")
     if reader.flag("bias", "qkv_bias", default=True).value is False:
         what = "queries, keys and values without biases are not modelled in vision transformers"
         reader.complain("qkv_bias", what, "import the model as ONNX")
-    others = [name for name in architectures(reader.config) if name != "ViTForImageClassification"]
-    if others:
-        reader.notes.append(f"the head of {others[0]} is not modelled; classification is simulated")
+    other_classes = [name for name in architectures(reader.config) if name != "ViTForImageClassification"]
+    if other_classes:
+        reader.notes.append(f"the head of {other_classes[0]} is not modelled; classification is simulated")
     model = (*dimensions, image, patch, class_count(reader))
     data, notes = _dropout(reader, default=0.0), tuple(reader.notes)
     return Imported(reader.config, reader.family, "vit", "training to classify images", model, notes, data)
@@ -178,8 +179,8 @@ def _t5(reader: Reader) -> Imported:
         _gated(reader),
         reader.flag("tied_embedding", "tie_word_embeddings", default=True),
     )
-    rate = reader.share("dropout", "dropout_rate", default=0.1)
-    data = (*_LENGTHS, rate, Entry("attention_dropout", rate.value, rate.origin))
+    dropout = reader.share("dropout", "dropout_rate", default=0.1)
+    data = (*_LENGTHS, dropout, Entry("attention_dropout", dropout.value, dropout.origin))
     reader.notes.append("the learned distances of attention and the last norm of the encoder are not simulated")
     return Imported(reader.config, reader.family, "t5", "pre-training", model, tuple(reader.notes), data)
 
@@ -199,8 +200,7 @@ def _gated(reader: Reader) -> Entry:
     gated = word.startswith("gated-")
     if word not in _ACTIVATIONS:
         reader.notes.append(f"{name} is `{word}`; {'gelu' if gated else 'relu'} is simulated")
-    given = name in reader.config.data
-    return Entry("gated", gated, name if given else f"{name} is not in the file: default of {reader.family}")
+    return Entry("gated", gated, name if name in reader.config.data else reader.absent(name))
 
 
 FAMILIES = {

@@ -19,10 +19,10 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
     """Export a model for the shapes of an example, as operators of ATen.
 
     Args:
-            model: A `torch.nn.Module` in evaluation mode. It needs no weights: a module on the device `meta` is enough.
-            example: Inputs of the model.
-            path: File to write; its name ends in `.shapes.json`.
-            name: Name of the model; the name of its class if left out.
+        model: A `torch.nn.Module` in evaluation mode. It needs no weights: a module on the device `meta` is enough.
+        example: Inputs of the model.
+        path: File to write; its name ends in `.shapes.json`.
+        name: Name of the model; the name of its class if left out.
     """
     import torch
 
@@ -31,53 +31,53 @@ def export_shapes(model: Any, example: tuple[Any, ...], path: str, name: str = "
     inner = {*signature.inputs_to_parameters, *signature.inputs_to_buffers}
     inner |= set(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
     tensors: dict[str, Any] = {}
-    nodes, places, results = [], [], []
+    nodes, sources, results = [], [], []
     for node in program.graph.nodes:
         if node.op == "output":
-            results = [each.name for each in _nodes(node.args[0])]
+            results = [node.name for node in _nodes(node.args[0])]
             continue
         value = node.meta.get("val")
         outputs = [node.name]
         if isinstance(value, (list, tuple)):
             outputs = [f"{node.name}.{number}" for number in range(len(value))]
-        for output, one in zip(outputs, value if isinstance(value, (list, tuple)) else [value], strict=True):
-            if one is not None and hasattr(one, "shape"):
-                tensors[output] = [str(one.dtype).removeprefix("torch."), [int(size) for size in one.shape]]
+        for output, tensor in zip(outputs, value if isinstance(value, (list, tuple)) else [value], strict=True):
+            if tensor is not None and hasattr(tensor, "shape"):
+                tensors[output] = [str(tensor.dtype).removeprefix("torch."), [int(size) for size in tensor.shape]]
         if node.op == "get_attr":  # a constant that was not lifted
             inner.add(node.name)
         if node.op in ("placeholder", "get_attr"):
-            places.append(node.name)
+            sources.append(node.name)
         elif node.op == "call_function":
             nodes.append(_described(node, outputs))
-    described = {
+    model_data = {
         "format": "podsim shapes",
         "version": 1,
         "producer": f"torch {torch.__version__}",
         "name": name or type(model).__name__,
-        "inputs": [place for place in places if place not in inner and place in tensors],
-        "parameters": [place for place in places if place in inner and place in tensors],
+        "inputs": [place for place in sources if place not in inner and place in tensors],
+        "parameters": [place for place in sources if place in inner and place in tensors],
         "outputs": [result for result in results if result in tensors],
         "tensors": tensors,
         "nodes": nodes,
     }
-    Path(path).write_text(json.dumps(described), encoding="utf-8")
+    Path(path).write_text(json.dumps(model_data), encoding="utf-8")
 
 
 def _described(node: Any, outputs: list[str]) -> dict[str, Any]:
-    """Return the operator, its tensor inputs in order, and its other arguments by name."""
+    """Return a node as plain data: operator, tensor inputs in order, and other arguments by name."""
     if "getitem" in str(node.target):
         source, number = node.args
         return {"op": "getitem", "inputs": [f"{source.name}.{number}"], "outputs": outputs, "arguments": {}}
     declared = node.target._schema.arguments
-    given = dict(zip((each.name for each in declared), node.args, strict=False)) | dict(node.kwargs)
+    values = dict(zip((argument.name for argument in declared), node.args, strict=False)) | dict(node.kwargs)
     inputs: list[str | None] = []
     arguments = {}
-    for each in declared:
-        value = given.get(each.name)
-        if "Tensor" in str(each.type):
-            inputs += [one.name for one in _nodes(value)] or [None]
+    for argument in declared:
+        value = values.get(argument.name)
+        if "Tensor" in str(argument.type):
+            inputs += [node.name for node in _nodes(value)] or [None]
         elif isinstance(value, (bool, int, float, str)) or _is_plain(value):
-            arguments[each.name] = value
+            arguments[argument.name] = value
     return {"op": str(node.target), "inputs": inputs, "outputs": outputs, "arguments": arguments}
 
 
@@ -86,9 +86,9 @@ def _nodes(value: Any) -> Iterator[Any]:
     if hasattr(value, "meta") and hasattr(value, "name"):
         yield value
     elif isinstance(value, Iterable) and not isinstance(value, str):
-        for each in value:
-            yield from _nodes(each)
+        for part in value:
+            yield from _nodes(part)
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(each, (bool, int, float)) for each in value)
+    return isinstance(value, (list, tuple)) and all(isinstance(part, (bool, int, float)) for part in value)

@@ -23,10 +23,10 @@ _SOFTWARE = "popart_sdk_2.3"
 
 
 def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple[str, tuple[str, ...]]:
-    """Return the scenario as commented YAML, divided into stages so that it fits, and the warnings."""
+    """Return the scenario as commented YAML, with the first pipeline that fits, and the warnings."""
     where = printable(str(path))
     activity_of(request, {Activity.FORWARD}, Activity.FORWARD, "graph", where)
-    _refuse_generation(path, request)
+    _refuse_generation_options(path, request)
     formats = list(precision(request, Activity.FORWARD, where))
     dtype: DType = "fp32" if request.precision == "fp32" else "fp16"
     graph = read_graph(path, request.dimensions, dtype, watch)
@@ -43,12 +43,12 @@ def graph_scenario(path: Path, request: Request, watch: Watch = silent) -> tuple
         *formats,
     ]
     spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
-    fit = fitted_pipeline(spec, graph.workload, graph.source[0], _smaller(graph))
+    fit = fitted_pipeline(spec, graph.workload, graph.source[0], _cure(graph))
     text = scenario_text(_header(graph), [*sections, pipeline_section(fit), _data(graph)])
     return text, graph.warnings
 
 
-def _refuse_generation(path: Path, request: Request) -> None:
+def _refuse_generation_options(path: Path, request: Request) -> None:
     for name in ("prompt_tokens", "output_tokens", "batch_size"):
         if getattr(request, name) is not None:
             what = f"--{name.replace('_', '-')} means nothing for a graph"
@@ -64,7 +64,7 @@ def _model(path: Path, graph: Graph, request: Request) -> Iterator[Entry]:
         yield Entry("dimensions", dict(graph.dimensions), "--dimension")
 
 
-def _smaller(graph: Graph) -> str:
+def _cure(graph: Graph) -> str:
     if not graph.dimensions:
         return "import a smaller model, or export it with smaller dimensions"
     names = ", ".join(f"`{printable(name)}`" for name, _ in graph.dimensions)
@@ -81,7 +81,7 @@ def _header(graph: Graph) -> Iterator[str]:
         yield f"Input {printable(name)}: {' x '.join(map(str, shape)) or 'a number'}"
     if graph.unmapped:
         yield "Not simulated, and free in the result, so that times are lower bounds:"
-        yield from (f"  {each}" for each in graph.unmapped)
+        yield from (f"  {operator}" for operator in graph.unmapped)
     for note in graph.notes:
         yield f"Note: {note}."
 

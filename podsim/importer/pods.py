@@ -33,7 +33,7 @@ class Offer:
     notes: tuple[str, ...] = ()  # remarks for the user
     rate: float = 0.0  # headline metric of its run [1/s]
     ipu_count: int = 1  # IPUs of the pod
-    words: str = ""  # headline with its unit, and the place of weights; or the reason for its absence
+    outcome: str = ""  # headline with its unit, and the place of weights; or the reason for its absence
 
     @property
     def rate_per_ipu(self) -> float:
@@ -42,7 +42,7 @@ class Offer:
 
 
 def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer]:
-    """Return the model on each compared pod, or on the smallest larger pod if it fits none of these.
+    """Return an offer for each of `COMPARED`, and for larger pods until the model fits if it fits none of these.
 
     Raises:
         PodsimError: The file or an option is wrong, or the model fits no shipped pod.
@@ -54,17 +54,17 @@ def compare_pods(path: str | Path, request: Request, watch: Watch) -> list[Offer
             offers.append(_offer(path, replace(request, system=name)))
         except InfeasibleError as failure:
             error = error or failure
-            offers.append(Offer(name, words="does not fit"))
+            offers.append(Offer(name, outcome="does not fit"))
     if any(offer.text for offer in offers):
         return offers
     assert error is not None
-    last, _ = load_hardware(COMPARED[-1], "pod")
-    assert isinstance(last, System)
-    for name, _ in larger_pods(last):
+    largest, _ = load_hardware(COMPARED[-1], "pod")
+    assert isinstance(largest, System)
+    for name, _ in larger_pods(largest):
         try:
             return [*offers, _offer(path, replace(request, system=name))]
         except InfeasibleError:
-            offers.append(Offer(name, words="does not fit"))
+            offers.append(Offer(name, outcome="does not fit"))
     raise error
 
 
@@ -76,12 +76,13 @@ def best_offer(offers: Sequence[Offer]) -> Offer:
 def comparison(offers: Sequence[Offer]) -> Iterator[str]:
     """Yield lines that compare pods, and name the chosen pod."""
     for offer in offers:
-        yield f"{offer.system}: {offer.words}"
+        yield f"{offer.system}: {offer.outcome}"
     best = best_offer(offers)
     yield f"taken: {best.system}, which gives most for each IPU; `--system NAME` takes another"
 
 
 def _offer(path: str | Path, request: Request) -> Offer:
+    """Return the result on the pod of the request, or raise an `InfeasibleError`."""
     notes: list[str] = []
     text = import_model(path, request, notes.append)
     # The scenario names a graph relative to its future folder, but this run starts elsewhere.
@@ -93,5 +94,5 @@ def _offer(path: str | Path, request: Request) -> Offer:
     rate = float(METRICS[key].get(result))
     weights = getattr(getattr(loaded.spec, "memory", None), "weights", None)
     where = f", weights {weights}" if isinstance(weights, str) else ""
-    words = f"{format_figure(METRICS[key], rate)} {METRICS[key].head}{where}"
-    return Offer(request.system, text, tuple(notes), rate, int(loaded.spec.system.ipu_count), words)
+    outcome = f"{format_figure(METRICS[key], rate)} {METRICS[key].head}{where}"
+    return Offer(request.system, text, tuple(notes), rate, int(loaded.spec.system.ipu_count), outcome)

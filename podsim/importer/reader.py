@@ -25,7 +25,7 @@ _ANOTHER_FILE = "name the config.json of a Hugging Face model"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """Contents of a file."""
+    """Contents of a `config.json`."""
 
     name: str  # name of the file in messages and comments
     sha256: str
@@ -33,12 +33,12 @@ class ConfigFile:
     places: Mapping[str, str]  # `file:line:column` by key
 
     def where(self, key: str) -> str:
-        """Return the place of a key, or the file if it has no such key."""
+        """Return the `file:line:column` of a key, or the file if it has no such key."""
         return self.places.get(key, self.name)
 
 
 def read_config(path: str | Path) -> ConfigFile:
-    """Read a file."""
+    """Read a `config.json`, or raise a `SpecError` with the place of its problem."""
     name = printable(str(Path(path)))
     folder = "name the config.json in it"
     content = content_of(Path(path), _MAX_FILE_BYTES, _ANOTHER_FILE, name=name, folder=folder)
@@ -61,7 +61,7 @@ def _parse(text: str, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         place = f"{name}:{error.lineno}:{error.colno}"
-        raise _error(place, f"not valid JSON: {_small(error.msg)}", _syntax_cure(text, error.pos)) from None
+        raise _error(place, f"not valid JSON: {_uncapitalised(error.msg)}", _syntax_cure(text, error.pos)) from None
     except ValueError:
         raise _error(name, "a number has too many digits", "write a number of at most 12 digits") from None
     if not isinstance(data, dict):
@@ -69,7 +69,7 @@ def _parse(text: str, name: str) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     return data, places
 
 
-def _small(message: str) -> str:
+def _uncapitalised(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
@@ -128,12 +128,12 @@ def _note_key(token: re.Match[str], places: dict[str, str], lines: _Lines) -> No
 
 Value = int | float | str | bool | tuple[int, ...] | tuple[str, ...] | dict[str, int]
 _MOST = 10**9
-_PLAIN_FLAG = "write `true` or `false`"
+_FLAG_CURE = "write `true` or `false`"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Line of a scenario."""
+    """Key of a scenario with its value and the origin of the value."""
 
     key: str
     value: Value
@@ -150,7 +150,7 @@ class Reader:
     """Reader of keys by the rules of the library that wrote the file: missing keys have that library's defaults."""
 
     def __init__(self, config: ConfigFile, family: str) -> None:
-        """Start without problems."""
+        """Start without notes and problems."""
         self.config, self.family = config, family
         self.notes: list[str] = []
         self._problems: list[Problem] = []
@@ -161,8 +161,8 @@ class Reader:
         self._problems.append(Problem(self.config.where(key), inside, message, do))
 
     def refuse(self, key: str, needs: str, do: str) -> None:
-        """Record a value of the wrong kind."""
-        self.complain(key, f"{needs}, not {_show(self.config.data[key])}", do)
+        """Record that a key has a value of the wrong kind; `needs` describes the right kind."""
+        self.complain(key, f"{needs}, not {_shown(self.config.data[key])}", do)
 
     def check(self) -> None:
         """Raise an error with all recorded problems."""
@@ -171,23 +171,31 @@ class Reader:
 
     @property
     def sound(self) -> bool:
-        """True while there are no recorded problems."""
+        """True if no problem is recorded."""
         return not self._problems
 
     def used_name(self, *names: str) -> str | None:
         """Return the name that the file uses, of several names for the same thing."""
         used = [name for name in names if name in self.config.data]
-        for other in used[1:]:
-            first, second = (self.config.data[name] for name in (used[0], other))
+        for duplicate in used[1:]:
+            first, second = (self.config.data[name] for name in (used[0], duplicate))
             if first != second:
-                what = f"{other} is {_show(second)}, {used[0]} is {_show(first)}, and both mean the same"
-                self.complain(other, what, "keep one of the two")
+                what = f"{duplicate} is {_shown(second)}, {used[0]} is {_shown(first)}, and both mean the same"
+                self.complain(duplicate, what, "keep one of the two")
         return used[0] if used else None
+
+    def ignore(self, *names: str) -> None:
+        """Count keys as read that do not change the scenario."""
+        for name in names:
+            self.config.data.get(name)
 
     def whole(
         self, key: str, names: Sequence[str], default: int, *, null: int | None = None, why: str = "", most: int = _MOST
     ) -> Entry:
-        """Return a whole number above zero."""
+        """Return the entry `key` with the whole number from 1 to `most` under the first of `names` in the file.
+
+        `default` stands for a missing number and `null` for a `null`, both with the origin `why`.
+        """
         name = self.used_name(*names)
         if name is None:
             return Entry(key, default, self.absent(names[0], why))
@@ -201,29 +209,29 @@ class Reader:
         return Entry(key, value, name)
 
     def flag(self, key: str, name: str, *, default: bool) -> Entry:
-        """Return a truth value."""
+        """Return the entry `key` with the value true or false under `name` in the file."""
         if name not in self.config.data:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
         if not isinstance(value, bool):
-            self.refuse(name, "needs true or false", _PLAIN_FLAG)
+            self.refuse(name, "needs true or false", _FLAG_CURE)
             return Entry(key, default)
         return Entry(key, value, name)
 
     def share(self, key: str, name: str, *, default: float, one: bool = False) -> Entry:
-        """Return a number from 0 to below 1, or to 1 with `one`."""
+        """Return the entry `key` with the number under `name`: from 0 to below 1, or up to 1 if `one`."""
         if name not in self.config.data:
             return Entry(key, default, self.absent(name))
         value = self.config.data[name]
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if number and (0 <= value < 1 or (one and value == 1)):
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and (0 <= value < 1 or (one and value == 1)):
             return Entry(key, float(value), name)
         needs, example = ("0 to 1", default) if one else ("0 to below 1", 0.1)
         self.refuse(name, f"needs a number from {needs}", f"write for example `{example}`")
         return Entry(key, default)
 
     def word(self, name: str, default: str) -> str:
-        """Return a text, or the default."""
+        """Return the text under `name` in the file, or the default."""
         value = self.config.data.get(name, default)
         if isinstance(value, str):
             return printable(value)
@@ -237,15 +245,15 @@ class Reader:
 
 def _number_problem(value: Any, most: int) -> tuple[str, str] | None:
     if isinstance(value, bool) or not isinstance(value, int):
-        return f"needs a whole number, not {_show(value)}", "write for example `12`"
+        return f"needs a whole number, not {_shown(value)}", "write for example `12`"
     if value < 1:
-        return f"{_show(value)} is too small", "write 1 or more"
+        return f"{_shown(value)} is too small", "write 1 or more"
     if value > most:
-        return f"{_show(value)} is too large", f"write {most} or less"
+        return f"{_shown(value)} is too large", f"write {most} or less"
     return None
 
 
-def _show(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _MOST:
         return f"`{'-' if value < 0 else ''}1e{int(math.log10(abs(value)))}`"
     return printable(quoted(value))

@@ -20,7 +20,7 @@ _NO_POSITIONS = Entry("positions", 0)
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Model, as keys of a scenario."""
+    """Imported model as entries of a scenario."""
 
     config: ConfigFile  # the file it was read from
     family: str  # architecture, as `model_type` names it
@@ -36,7 +36,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFamily:
-    """Architecture of Hugging Face Transformers."""
+    """Architecture of Hugging Face Transformers with its reader."""
 
     class_name: str  # beginning of the names of its classes
     read: Callable[[Reader], Imported]  # reads the keys of a file of this architecture
@@ -50,7 +50,10 @@ def always(reader: Reader) -> str:
 def check_heads(
     reader: Reader, hidden: Entry, heads: Entry, kv: Entry, *, key: str = "num_key_value_heads", own_size: bool = False
 ) -> None:
-    """Record a problem if the number of heads does not divide the width, or the key and value heads the heads."""
+    """Record a problem if the query heads do not divide the width, or the key and value heads the query heads.
+
+    `key` is the key of the key and value heads; heads of a size of their own (`own_size`) need not divide the width.
+    """
     if not reader.sound:
         return
     width, count, kv_count = (entry.whole for entry in (hidden, heads, kv))
@@ -64,13 +67,13 @@ def check_heads(
 
 def note_activation(reader: Reader, name: str, usual: str, simulated: str) -> None:
     """Note an activation other than the simulated one."""
-    word = reader.word(name, usual)
-    if simulated not in word.replace("silu", "swish"):
-        reader.notes.append(f"{name} is {printable(quoted(word))}; {simulated} is simulated")
+    activation = reader.word(name, usual)
+    if simulated not in activation.replace("silu", "swish"):
+        reader.notes.append(f"{name} is {printable(quoted(activation))}; {simulated} is simulated")
 
 
 def architectures(config: ConfigFile) -> list[str]:
-    """Return the texts under `architectures`."""
+    """Return the class names under `architectures`."""
     names = config.data.get("architectures")
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
@@ -110,7 +113,7 @@ class Request:
 
 
 def parse_dimensions(texts: Sequence[str]) -> dict[str, int]:
-    """Parse sizes by name.
+    """Return the sizes of `--dimension NAME=SIZE` options by name.
 
     >>> parse_dimensions(["batch=4", "height=640"])
     {'batch': 4, 'height': 640}
@@ -152,7 +155,7 @@ def header(model: Imported, parameter_count: int, notes: Sequence[str]) -> Itera
         yield f"Note: {note}."
 
 
-def option(key: str, given: int | None, default: int) -> Entry:
-    """Return a value that an option sets."""
+def option(key: str, requested: int | None, default: int) -> Entry:
+    """Return the entry of a key that a command-line option sets, or of its default."""
     name = f"--{key.replace('_', '-')}"
-    return Entry(key, default, f"{name} was not given") if given is None else Entry(key, given, name)
+    return Entry(key, default, f"{name} was not given") if requested is None else Entry(key, requested, name)

@@ -38,22 +38,24 @@ _FORMATS = {
 """Number formats of an activity, and the keys of `precision` that an option sets."""
 
 
-def activity_of(request: Request, can: Collection[Activity], otherwise: Activity, family: str, where: str) -> Activity:
-    """Return the activity that options request, or the default."""
+def activity_of(
+    request: Request, allowed: Collection[Activity], default: Activity, family: str, where: str
+) -> Activity:
+    """Return the activity that `--activity` requests, or the default; refuse one that is not allowed."""
     if request.activity is None:
-        return otherwise
-    words = " or ".join(f"`--activity {word}`" for word, activity in ACTIVITIES.items() if activity in can)
+        return default
+    choices = " or ".join(f"`--activity {name}`" for name, activity in ACTIVITIES.items() if activity in allowed)
     activity = ACTIVITIES.get(request.activity)
     if activity is None:
-        raise PodsimError(f"{quoted(request.activity)} is not an activity", where=where, do=f"use {words}")
-    if activity not in can:
+        raise PodsimError(f"{quoted(request.activity)} is not an activity", where=where, do=f"use {choices}")
+    if activity not in allowed:
         what = f"--activity {request.activity} means nothing for a {family}"
-        raise PodsimError(what, where=where, do=f"use {words}")
+        raise PodsimError(what, where=where, do=f"use {choices}")
     return activity
 
 
 def precision(request: Request, activity: Activity, where: str) -> Iterator[ScenarioSection]:
-    """Yield the number formats, if an option gives them."""
+    """Yield the section `precision` if `--precision` is given."""
     if request.precision is None:
         return
     formats, keys = _FORMATS[activity]
@@ -79,7 +81,7 @@ _PRETRAINING, _FINE_TUNING = 1024, 256
 _MOST_SEARCHED_LAYERS = 48
 _TOO_DEEP = "`--set parallelism=auto` finds the fastest, which takes long for so many layers"
 _PRETRAINED_BERT = ("popart_sdk_2.3", "lamb")
-_OTHERS = ("pytorch_sdk_3.1", "adamw")
+_OTHER_MODELS = ("pytorch_sdk_3.1", "adamw")
 
 
 def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
@@ -90,9 +92,9 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
     """
     where = model.config.name
     refuse_tokens(request, Activity.TRAINING, where)
-    tuned = model.purpose.startswith("fine-tuning")
-    software, optimizer = _PRETRAINED_BERT if model.kind == "bert" and not tuned else _OTHERS
-    batch = option("batch_size", request.batch_size, _FINE_TUNING if tuned else _PRETRAINING)
+    is_tuned = model.purpose.startswith("fine-tuning")
+    software, optimizer = _PRETRAINED_BERT if model.kind == "bert" and not is_tuned else _OTHER_MODELS
+    batch = option("batch_size", request.batch_size, _FINE_TUNING if is_tuned else _PRETRAINING)
     sections = [
         top(model, request, software, model.purpose),
         ScenarioSection("model", (Entry("kind", model.kind), *model.model)),
@@ -100,9 +102,9 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
         ScenarioSection("optimizer", (Entry("kind", optimizer, "config.json does not say"),)),
         *precision(request, Activity.TRAINING, where),
     ]
-    divides = "divides layers among IPUs, or runs them in phases"
-    in_phases = [top(model, request, PHASED_STACK, model.purpose, divides), *sections[1:]]
-    lines: Iterable[str] = ()
+    reason = "divides layers among IPUs, or runs them in phases"
+    phased = [top(model, request, PHASED_STACK, model.purpose, reason), *sections[1:]]
+    layout_lines: Iterable[str] = ()
     notes, may_be_phased = model.notes, model.kind in ("decoder", "t5")
     try:
         if model.kind == "t5" or _layers(model) > _MOST_SEARCHED_LAYERS:
@@ -110,42 +112,42 @@ def training_scenario(model: Imported, request: Request, watch: Watch) -> tuple[
             spec, division = pipeline_sections(model, sections, batch, why)
             sections += division
         else:
-            ways = [sections, in_phases] if may_be_phased else [sections]
-            sections, loaded, choice, others = _fastest(model, ways, batch.whole, watch)
+            alternatives = [sections, phased] if may_be_phased else [sections]
+            sections, loaded, choice, sentences = _fastest(model, alternatives, batch.whole, watch)
             spec = loaded.require(TrainingScenario)
-            lines = division_lines(choice, " ".join((_reason(model, batch, choice), *others)))
+            layout_lines = division_lines(choice, " ".join((_reason(model, batch, choice), *sentences)))
     except DoesNotFitError:
         if not may_be_phased:
             raise
-        spec, division, note = phased_sections(model, in_phases, batch)
-        sections, notes = in_phases + division, (*notes, note)
+        spec, division, note = phased_sections(model, phased, batch)
+        sections, notes = phased + division, (*notes, note)
     workload = training_job(spec).workload_of(1)
     parameters = (workload.whole or workload).parameter_count
-    return scenario_text(header(model, parameters, notes), sections, lines), notes
+    return scenario_text(header(model, parameters, notes), sections, layout_lines), notes
 
 
 def _fastest(
-    model: Imported, ways: Sequence[list[ScenarioSection]], batch: int, watch: Watch
+    model: Imported, alternatives: Sequence[list[ScenarioSection]], batch: int, watch: Watch
 ) -> tuple[list[ScenarioSection], LoadedScenario, Choice, tuple[str, ...]]:
-    """Return the fastest layout of scenarios with different stacks, and a sentence about each other stack.
+    """Return the fastest of scenarios with different stacks, the search's choice, and a sentence on each other.
 
-    Of equal methods, the first stack is kept.
+    If the fastest divides layers in the same way as the first, the first is returned.
     """
-    found: list[tuple[list[ScenarioSection], LoadedScenario, Choice]] = []
+    fitting: list[tuple[list[ScenarioSection], LoadedScenario, Choice]] = []
     errors: list[InfeasibleError] = []
-    for sections in ways:
+    for sections in alternatives:
         try:
-            found.append((sections, *chosen_division(model, sections, {"batch_size": batch}, watch)))
+            fitting.append((sections, *chosen_division(model, sections, {"batch_size": batch}, watch)))
         except InfeasibleError as error:
             errors.append(error)
-    if not found:
+    if not fitting:
         raise errors[0]
-    best = max(found, key=lambda each: each[2].chosen.throughput_samples_per_s or 0.0)
-    if _method(best[1]) == _method(found[0][1]):
-        best = found[0]
-    others = [_rate_text(loaded, choice) for _, loaded, choice in found if choice is not best[2]]
-    others += [f"With the other stack: {error.message}." for error in errors]
-    return *best, tuple(others)
+    best = max(fitting, key=lambda result: result[2].chosen.throughput_samples_per_s or 0.0)
+    if _method(best[1]) == _method(fitting[0][1]):
+        best = fitting[0]
+    sentences = [_rate_text(loaded, choice) for _, loaded, choice in fitting if choice is not best[2]]
+    sentences += [f"With the other stack: {error.message}." for error in errors]
+    return *best, tuple(sentences)
 
 
 def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
@@ -155,7 +157,7 @@ def _rate_text(loaded: LoadedScenario, choice: Choice) -> str:
 
 
 def _method(loaded: LoadedScenario) -> str:
-    """Return how a scenario divides its layers."""
+    """Return the way in which a scenario divides its layers, in words."""
     parallelism = loaded.require(TrainingScenario).parallelism
     if getattr(parallelism, "is_phased", False):
         return "in phases"
@@ -173,7 +175,7 @@ def _reason(model: Imported, batch: Entry, choice: Choice) -> str:
     return f"The fastest division of {batch.value} {samples} ({batch.origin}) that fits: {rate}; {counts}."
 
 
-_TOKENS, _SEQUENCES = 512, 1
+_PROMPT_TOKENS, _SEQUENCES = 512, 1
 _MS_PER_S = 1000
 
 
@@ -189,26 +191,30 @@ def generation_scenario(model: Imported, request: Request, watch: Watch) -> tupl
     loaded, choice = chosen_division(model, sections, {}, watch)
     parameters = generation_job(loaded.require(GenerationScenario)).shape.parameter_count
     token_ms = (choice.chosen.decode_step_s or 0) * _MS_PER_S
-    words = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
-    lines = division_lines(choice, f"{words} that were considered: IPUs that share every layer x pipeline stages.")
+    first = f"The division with the shortest time per output token ({token_ms:.3g} ms) of {choice.considered_count}"
+    lines = division_lines(choice, f"{first} that were considered: IPUs that share every layer x pipeline stages.")
     return scenario_text(header(model, parameters, notes), sections, lines), tuple(notes)
 
 
 def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[Entry, Entry, Entry]:
-    """Return batch, prompt and output: within learned positions and windows; with a note beyond rotary positions."""
-    limit, binding, word, cause = model.positions.whole, model.positions_bind, "positions", model.positions.origin
-    if model.window is not None and (model.window.whole < limit or not binding):
-        limit, binding, cause = model.window.whole, True, model.window.origin
-        word = "tokens in its attention window, and windows are not simulated"
-    given = request.output_tokens if request.prompt_tokens is None else request.prompt_tokens
-    room = limit // 2 if given is None else limit - given
-    default = max(1, min(_TOKENS, room)) if binding else _TOKENS
+    """Return the keys of batch, prompt and output.
+
+    More tokens than learned positions or a window are refused; more than rotary positions add a note.
+    """
+    limit, limiting_key = model.positions.whole, model.positions.origin
+    is_limited, unit = model.positions_bind, "positions"
+    if model.window is not None and (model.window.whole < limit or not is_limited):
+        limit, is_limited, limiting_key = model.window.whole, True, model.window.origin
+        unit = "tokens in its attention window, and windows are not simulated"
+    fixed_tokens = request.output_tokens if request.prompt_tokens is None else request.prompt_tokens
+    room = limit // 2 if fixed_tokens is None else limit - fixed_tokens
+    default = max(1, min(_PROMPT_TOKENS, room)) if is_limited else _PROMPT_TOKENS
     prompt = option("prompt_tokens", request.prompt_tokens, default)
     output = option("output_tokens", request.output_tokens, default)
     total = prompt.whole + output.whole
-    if total > limit and binding:
-        what = f"{prompt.whole} + {output.whole} tokens; the model has {limit} {word}"
-        where = model.config.where(cause)
+    if total > limit and is_limited:
+        what = f"{prompt.whole} + {output.whole} tokens; the model has {limit} {unit}"
+        where = model.config.where(limiting_key)
         raise PodsimError(what, where=where, do="lower --prompt-tokens or --output-tokens")
     if total > limit:
         notes.append(f"{total} tokens are more than the {limit} that the model was made for (max_position_embeddings)")
@@ -218,7 +224,7 @@ def _generation(model: Imported, request: Request, notes: list[str]) -> tuple[En
 _SOFTWARE_OF_FORWARD = "pytorch_sdk_3.1"
 _DROPOUT = ("dropout", "attention_dropout")
 _BATCHES_PER_CALL = 64
-_SMALLER = "import a smaller model, or ask for a smaller batch"
+_SMALLER_MODEL = "import a smaller model, or ask for a smaller batch"
 
 
 def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[str, tuple[str, ...]]:
@@ -240,6 +246,6 @@ def forward_scenario(model: Imported, request: Request, watch: Watch) -> tuple[s
     sections = [section for section in sections if section.entries]
     spec = load_scenario(as_mapping(sections)).require(ForwardScenario)
     workload = spec.model.read(spec, Path(), watch).workload
-    fit = fitted_pipeline(spec, workload, where, _SMALLER)
+    fit = fitted_pipeline(spec, workload, where, _SMALLER_MODEL)
     text = scenario_text(header(model, workload.parameter_count, model.notes), [*sections, pipeline_section(fit)])
     return text, model.notes

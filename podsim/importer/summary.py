@@ -21,27 +21,27 @@ from podsim.watch import Watch
 
 
 def summary(
-    loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch, fits: str | None = None
+    loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch, smallest: str | None = None
 ) -> Iterator[str]:
-    """Yield lines about an imported model; `fits` is the smallest pod that it is known to fit."""
+    """Yield lines about an imported model; `smallest` is the smallest pod known to fit it, if any."""
     result = run(loaded)
-    fullest, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
-    held = f"{format_bytes(fullest)} of {format_bytes(capacity)} ({format_percent(fullest / capacity, 0)})"
-    yield f"fits: {result.simulated.machine}; the fullest IPU holds {held}"
+    used_bytes, capacity = METRICS[FULLEST].get(result), result.memory.capacity_bytes(IN_PROCESSOR)
+    memory = f"{format_bytes(used_bytes)} of {format_bytes(capacity)} ({format_percent(used_bytes / capacity, 0)})"
+    yield f"fits: {result.simulated.machine}; the fullest IPU holds {memory}"
     parts = (f"{key}: {flow(loaded.document.value_at((key,)))}" for key in ("parallelism", "memory"))
     yield f"divided: {'; '.join(part for part in parts if not part.endswith('null'))}"
-    yield from (f"verdict: {each}" for each in result.verdict)
+    yield from (f"verdict: {line}" for line in result.verdict)
     yield f"predicted: {result.figures_line}"
-    if known := ranges_line(result.ranges):
-        yield known
-    yield f"smallest pod: {smallest_pod(loaded, path, replace(request, system=fits or request.system), watch)}"
+    if line := ranges_line(result.ranges):
+        yield line
+    yield f"smallest pod: {smallest_pod(loaded, path, replace(request, system=smallest or request.system), watch)}"
 
 
 def smallest_pod(loaded: LoadedScenario, path: str | Path, request: Request, watch: Watch) -> str:
     """Return the smallest shipped pod of this chip that the model fits, or the requested pod if no smaller one."""
-    known, _ = load_hardware(request.system, "pod")
-    assert isinstance(known, System)
-    smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < known.ipu_count]
+    requested, _ = load_hardware(request.system, "pod")
+    assert isinstance(requested, System)
+    smaller = [name for name, pod in smaller_pods(loaded.spec.system) if pod.ipu_count < requested.ipu_count]
     for name in watch(smaller):
         try:
             import_model(path, replace(request, system=name))

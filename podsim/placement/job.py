@@ -177,7 +177,7 @@ def _optimizer(spec: TrainingOptimizerSpec, weights: str) -> Optimizer:
 def _changes(spec: TrainingScenario, layout: Layout) -> Iterator[Change]:
     """Yield the changes that may be suggested if the job does not fit."""
     yield from fewer_io_tiles(layout)
-    yield from recomputation_on(layout, spec.parallelism.redone)
+    yield from recomputation_on(layout, spec.parallelism.recomputed_unit)
     if spec.memory.state_can_move:
         yield from less_state_on_chip(layout)
     yield from smaller_temporaries(layout)

@@ -23,8 +23,10 @@ from podsim.scenario.ipu import Ipu
 from podsim.tiles.collective import ALL_GATHER, PASSES, REDUCE_SCATTER, Pass
 from podsim.tiles.vector import elementwise_cycles
 
-OWN_LINK = "/ring"
-"""Suffix of the names of channels with links that belong to the rings of one direction only."""
+
+def own_link_id(channel: str, way: int) -> str:
+    """Return the name of the channel with the links of a connection that belong to the rings of one direction, ±1."""
+    return f"{channel}/ring{way:+}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ class RingLayout:
             channels = self.routes.between(ipu, neighbour).channels
             if self.own_link_bytes_per_s:
                 own = rings * self.own_link_bytes_per_s
-                channels = tuple(Channel(f"{channel.id}{OWN_LINK}{way:+}", own) for channel in channels)
+                channels = tuple(Channel(own_link_id(channel.id, way), own) for channel in channels)
             yield neighbour, channels, rings / self.ring_count
 
     @property

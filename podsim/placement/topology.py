@@ -59,9 +59,9 @@ class Routes:
             )
         link = present(self._system.machine.ipu_link)
         walked = tuple(topology_of(self._system).connections(self._system, first, last))
-        channels = tuple(Channel(f"domain0/{name}", bandwidth) for name, bandwidth in walked)
-        rungs = (link.rung_latency_s or 0.0) * sum(name.startswith("rung") for name, _ in walked)
-        found = Route(channels, link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s + rungs)
+        channels = tuple(Channel(f"domain0/{each.name}", each.bytes_per_s) for each in walked)
+        hops_s = link.first_hop_latency_s + (len(channels) - 1) * link.hop_latency_s
+        found = Route(channels, hops_s + sum(each.latency_s for each in walked))
         self._known[source, target] = found
         return found
 
@@ -80,7 +80,7 @@ def gw_hops(system: System, source: int, target: int) -> tuple[tuple[Channel, ..
     link = present(system.machine.gw_link)
     gateway, peer = (ipu // system.machine.ipu_count for ipu in (source, target))
     up = Channel(f"ipu{source}/gw/up", link.buffer_write_bytes_per_s)
-    over = Channel(f"machine{gateway}-{peer}/gw_link", link.bandwidth_bytes_per_s)
+    over = Channel(gw_link_id(gateway, peer), link.bandwidth_bytes_per_s)
     down = Channel(f"ipu{target}/gw/down", link.buffer_read_bytes_per_s)
     return (
         (up, *gateway_channels(system, source, "write")),
@@ -95,13 +95,36 @@ def gateway_channels(system: System, ipu: int, direction: str) -> tuple[Channel,
     return () if link is None else (Channel(f"ipu{ipu}/gateway/{direction}", link.bandwidth_bytes_per_s),)
 
 
-def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
-    """Return the channels to streaming memory: the IPU's share, the link to the gateway, the memory of the machine."""
+def gw_link_id(machine: int, peer: int) -> str:
+    """Return the name of the channel of GW-Links from one machine to another."""
+    return f"machine{machine}-{peer}/gw_link"
+
+
+def host_link_ids(machine: int) -> tuple[str, str]:
+    """Return the names of the channels of a machine's host link: from the host, and to it."""
+    return f"machine{machine}/host_link", f"machine{machine}/host_link/up"
+
+
+def memory_id(machine: int) -> str:
+    """Return the name of the channel of a machine's streaming memory, which its IPUs share."""
+    return f"machine{machine}/streaming"
+
+
+def machine_memory(system: System, ipu: int) -> Channel:
+    """Return the channel of the streaming memory of an IPU's machine."""
+    machine = system.machine
+    return Channel(memory_id(ipu // machine.ipu_count), machine.streaming_memory.machine_bytes_per_s)
+
+
+def ipu_memory(system: System, ipu: int, direction: str, io_tiles: int = 0) -> Channel:
+    """Return the channel of an IPU's share of streaming memory, bound by the ports of the tiles that take part."""
     memory, chip = system.machine.streaming_memory, system.machine.ipu
     rate = memory.read_bytes_per_s if direction == "read" else memory.write_bytes_per_s
     ports = chip.exchange_bytes_per_s(io_tiles or chip.tile.count)
-    return (
-        Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports)),
-        *gateway_channels(system, ipu, direction),
-        Channel(f"machine{ipu // system.machine.ipu_count}/streaming", memory.machine_bytes_per_s),
-    )
+    return Channel(f"ipu{ipu}/streaming/{direction}", min(rate, ports))
+
+
+def streaming_channels(system: System, ipu: int, direction: str, io_tiles: int = 0) -> tuple[Channel, ...]:
+    """Return the channels to streaming memory: the IPU's share, the link to the gateway, the memory of the machine."""
+    own, shared = ipu_memory(system, ipu, direction, io_tiles), machine_memory(system, ipu)
+    return own, *gateway_channels(system, ipu, direction), shared

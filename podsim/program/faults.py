@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 from podsim.errors import ModelError
-from podsim.placement.rings import OWN_LINK
-from podsim.placement.topology import Routes
+from podsim.placement.rings import own_link_id
+from podsim.placement.topology import Routes, gw_link_id, host_link_ids, memory_id
 from podsim.program.task import Exchange, Program, Slowdown
 from podsim.scenario.faults import FaultSpec
 from podsim.scenario.hardware import System
@@ -38,11 +38,13 @@ def slow_parts(fault: FaultSpec, system: System, channels: Iterable[str]) -> Ite
             assert fault.link is not None
             for source, target in (fault.link, fault.link[::-1]):
                 link = _link(system, source, target)
-                yield from (link, *(name for name in channels if name.startswith(f"{link}{OWN_LINK}")))
+                own = [own_link_id(link, way) for way in (1, -1)]
+                yield from (link, *(name for name in channels if name in own))
         case "host":
             yield f"host{fault.host}/decode"
         case _:
-            yield from (name for name in channels if _is_part(name, fault))
+            parts = set(_parts(fault, system))
+            yield from (name for name in channels if name in parts)
 
 
 def _link(system: System, source: int, target: int) -> str:
@@ -59,18 +61,17 @@ def _link(system: System, source: int, target: int) -> str:
     return channels[0].id
 
 
-def _is_part(channel: str, fault: FaultSpec) -> bool:
-    """Return True if a channel belongs to the faulty part of a machine; GW-Links count in both directions."""
-    place, _, rest = channel.partition("/")
-    machine = f"machine{fault.machine}"
+def _parts(fault: FaultSpec, system: System) -> Iterable[str]:
+    """Return the names of the channels of the faulty part of a machine; GW-Links count in both directions."""
+    assert fault.machine is not None
     match fault.part:
         case "gw_link":
-            ends = place.removeprefix("machine").split("-") if place.startswith("machine") else []
-            return rest == "gw_link" and str(fault.machine) in ends
+            ends = ((fault.machine, peer) for peer in range(system.machine_count))
+            return (gw_link_id(*pair) for here, there in ends for pair in ((here, there), (there, here)))
         case "streaming_memory":
-            return place == machine and rest == "streaming"
+            return (memory_id(fault.machine),)
         case _:
-            return place == machine and rest.startswith("host_link")
+            return host_link_ids(fault.machine)
 
 
 def channels_of(program: Program) -> list[str]:

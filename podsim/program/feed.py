@@ -11,7 +11,7 @@ from math import ceil
 
 from podsim.placement.layout import Layout
 from podsim.placement.plan import Plan
-from podsim.placement.topology import Channel, streaming_channels
+from podsim.placement.topology import Channel, host_link_ids, streaming_channels
 from podsim.program.faults import slow_parts
 from podsim.program.host import served_replicas
 from podsim.program.replicas import Replicas
@@ -117,7 +117,7 @@ class Feed:
         processes = ceil(self._replicas.per_host / served_replicas(plan))
         decode = workload.host_decode_count * system.host.decode_s_per_image(processes)
         channels: list[Channel] = [
-            Channel(f"machine{ipu // machine.ipu_count}/host_link", machine.host_link.bandwidth_bytes_per_s)
+            Channel(host_link_ids(ipu // machine.ipu_count)[0], machine.host_link.bandwidth_bytes_per_s)
         ]
         if plan.layout.fetching_tiles:
             channels += streaming_channels(system, ipu, "read", plan.layout.io_tiles)

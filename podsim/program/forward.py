@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from podsim.errors import MissingDataError
 from podsim.placement.plan import Plan
-from podsim.placement.topology import Channel, streaming_channels
+from podsim.placement.topology import Channel, host_link_ids, streaming_channels
 from podsim.program.feed import Feed, io_tile_copy
 from podsim.program.host import Call, forward_call, served_replicas
 from podsim.program.passes import BUBBLE, IMBALANCE, INTER_IPU, SYNC, work
@@ -142,8 +142,11 @@ class _Replica:
         reads = direction == "read"
         ipu = self._ipus[0 if reads else -1]
         link, streaming = system.machine.host_link, system.machine.streaming_memory
-        way = f"machine{ipu // system.machine.ipu_count}/host_link" + ("" if reads else "/up")
-        channels = (Channel(way, link.bandwidth_bytes_per_s), *streaming_channels(system, ipu, direction))
+        down, up = host_link_ids(ipu // system.machine.ipu_count)
+        channels = (
+            Channel(down if reads else up, link.bandwidth_bytes_per_s),
+            *streaming_channels(system, ipu, direction),
+        )
         byte_count = self._plan.workload.host_input_bytes if reads else self._plan.handed_over_bytes(self._last)
         name = "input" if reads else "result"
         return transfer(name, HOST, channels, byte_count, latency_s + streaming.latency_s)

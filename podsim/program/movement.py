@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from podsim.models.op import DTYPE_BYTES
 from podsim.placement.rings import between_domains_s, ring_of
-from podsim.placement.topology import Channel, Route, Routes, streaming_channels
+from podsim.placement.topology import Channel, Route, Routes, gateway_channels, ipu_memory, machine_memory
 from podsim.program.rings import Ring
 from podsim.program.transfers import first_fragments_bytes, fullest_s, gw_hops
 from podsim.scenario.hardware import System, present
@@ -202,12 +202,12 @@ class Participants:
         rates: dict[str, float] = defaultdict(float)
         machines: dict[str, float] = {}
         for ipu in self.chips:
-            for channel in streaming_channels(system, ipu, direction, self.tile_count):
-                if channel.id.startswith("machine"):
-                    machines[channel.id] = channel.bandwidth_bytes_per_s
-                else:
-                    name = "link to the gateway" if "gateway" in channel.id else "streaming memory of an IPU"
-                    rates[name] += channel.bandwidth_bytes_per_s
+            shared = machine_memory(system, ipu)
+            machines[shared.id] = shared.bandwidth_bytes_per_s
+            own = ipu_memory(system, ipu, direction, self.tile_count)
+            rates["streaming memory of an IPU"] += own.bandwidth_bytes_per_s
+            for channel in gateway_channels(system, ipu, direction):
+                rates["link to the gateway"] += channel.bandwidth_bytes_per_s
         rates["streaming memory of a machine"] = sum(machines.values())
         return self._streamed(byte_count, system.machine.streaming_memory.latency_s, rates)
 

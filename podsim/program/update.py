@@ -31,6 +31,7 @@ class Rings:
         self._plan, self._replicas = plan, replicas
         self._known: dict[tuple[int, int], Ring] = {}
         self._shards: dict[tuple[int, ...], ShardRings] = {}
+        self._peers: dict[tuple[int, int], tuple[int, ...]] = {}
         self._works: dict[tuple[object, ...], tuple[Step, ...]] = {}
 
     def shared_steps(self, key: tuple[object, ...], make: Callable[[], Sequence[Step]]) -> tuple[Step, ...]:
@@ -47,6 +48,15 @@ class Rings:
             system, rings = self._plan.system, self._plan.software.collective_rings
             self._known[place] = Ring.from_members(system, self._replicas.routes, rings, members)
         return self._known[place]
+
+    def peers_of(self, replica: int, local: int) -> tuple[int, ...]:
+        """Return the IPUs that correspond to an IPU of a replica, one in each link domain."""
+        place = replica % self._plan.layout.replicas_per_domain, local
+        if place not in self._peers:
+            self._peers[place] = tuple(
+                self._replicas.ipu(each, local) for each in self._replicas.peers_in_domains(replica)
+            )
+        return self._peers[place]
 
     def shard_rings_for(self, replica: int, local: int) -> ShardRings:
         """Return the rings of the IPUs with which an IPU of a replica shares its layers."""
@@ -181,9 +191,9 @@ class JointUpdate:
 
     def _gw_step(self, cost: UpdateCost) -> list[Step]:
         """Return one step of the all-reduce of a shard between the corresponding IPUs of the link domains."""
-        peers = self._replicas.peers_in_domains(self._replica)
-        following = peers[(peers.index(self._replica) + 1) % len(peers)]
-        first, ipu, target = (self._replicas.ipu(each, cost.ipu) for each in (peers[0], self._replica, following))
+        peers = self._rings.peers_of(self._replica, cost.ipu)
+        place = self._replicas.domain(self._replica)
+        first, ipu, target = peers[0], peers[place], peers[(place + 1) % len(peers)]
         system, size = self._plan.system, self._plan.precision.accumulator_bytes
         parts = len(self._ring_of(cost).members) * len(peers)
         chunk = cost.parameter_count * size / parts
@@ -192,9 +202,8 @@ class JointUpdate:
         hops = gw_hops(
             system, ipu, target, chunk, first_fragments_bytes(system, sizes, parts), tensors, between_domains_s(system)
         )
-        members = tuple(self._replicas.ipu(peer, cost.ipu) for peer in peers)
         exchanges = len(hops) * 2 * (len(peers) - 1)
-        whole = Collective("all_reduce", members, chunk * len(peers), tensors, exchanges)
+        whole = Collective("all_reduce", peers, chunk * len(peers), tensors, exchanges)
         return [*(Exchange((hop,), whole) for hop in hops), Barrier(f"domains of ipu{first}", GW_LINK)]
 
     def _small_tensors(self, cost: UpdateCost) -> Sequence[Step]:

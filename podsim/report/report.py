@@ -1,13 +1,14 @@
-"""An answer as data: a sentence, the figures that matter most, and sections of text, tables and charts.
+"""An answer as data: a verdict, headline figures, and sections of text, tables and charts.
 
-One module an answer builds its report, next to what it answers; `podsim.show` turns it into text, Markdown, a page and
-charts without knowing what it is about.
+Each kind of answer builds its report in its own module. `podsim.show` renders any report as text, Markdown, a page or
+charts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from podsim.escaped import line
 from podsim.report.chart import Chart, Sheet
@@ -16,77 +17,89 @@ from podsim.report.table import Block, Column, Passage, Table
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A number that matters most, with its unit, and what belongs to it, such as what was measured."""
+    """A headline figure with its unit and notes, such as the measured value."""
 
     label: str
     value: str
     notes: tuple[str, ...] = ()
     range: str = ""
-    """What it may be, such as `80 %: 3.1 to 3.3`; empty if that is not known."""
+    """Prediction interval, such as `80 %: 3.1 to 3.3`; empty if unknown."""
     key: str = ""
-    """Of the figure, where it is one."""
+    """Key of the metric; empty if the tile shows something else."""
 
 
 def headline_table(tiles: Iterable[Tile], *notes: str) -> Table:
     """Return the headline figures as a table: each with its range, and its notes below it."""
-    rows = [(tile.label, "\n".join((beside(tile.value, tile.range), *tile.notes))) for tile in tiles]
+    rows = [(tile.label, "\n".join((with_range(tile.value, tile.range), *tile.notes))) for tile in tiles]
     return Table((Column("", style="bold"), Column("")), rows, notes=notes)
 
 
-def beside(value: str, known: str) -> str:
-    """Return a figure with its range, if that is known."""
-    return f"{value}  ({known})" if known else value
+def with_range(value: str, interval: str) -> str:
+    """Return a figure followed by its prediction interval in brackets; without one, the figure alone."""
+    return f"{value}  ({interval})" if interval else value
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Parts that are shown when a reader of a page asks for them, and nowhere else."""
+    """Blocks that a page shows after a click on their title; text and Markdown leave them out."""
 
     title: str
     blocks: Sequence[Part]
 
 
 Part = str | Passage | Table | Chart | Folded
-"""A paragraph, lines as they are, a table, a chart, or what is folded away."""
+"""A block of a section: a paragraph, preformatted lines, a table, a chart or folded blocks."""
+
+
+class Topic(Enum):
+    """Questions that the sections of a result answer."""
+
+    REQUESTS = "latency of requests"
+    TIME = "breakdown of the time"
+    MEMORY = "content of the memories"
+    INPUTS = "inputs that are neither published nor measured"
+    TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report with a heading on a page; in text each table brings its own."""
+    """A part of a report. A page shows its title; text shows the titles of its tables instead."""
 
     title: str
     blocks: Sequence[Part]
+    topic: Topic | None = None
+    """Question that it answers, for readers that show only some sections."""
     short: bool = False
-    """Whether it belongs to the short answer of a terminal, Markdown and a notebook, where a chart is its numbers."""
+    """True if terminal, Markdown and notebook show the section; they show the numbers of its charts."""
     plotted: bool = False
-    """Whether its charts are drawn by `--plot`, side by side."""
+    """True if `--plot` draws its charts, side by side."""
     paged: bool = True
-    """Whether a page shows it, which shows tiles instead of a headline."""
+    """True if a page shows the section; False for a headline table, which a page replaces by tiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An answer as data."""
+    """An answer as data: a verdict, headline figures, and sections of text, tables and charts."""
 
     title: str
     about: Sequence[str]
     """Lines under the title: what was simulated, and where it comes from."""
     version: str
-    """Of the podsim that made what it shows."""
+    """Version of podsim that computed the result."""
     inputs: Sequence[tuple[str, str]]
-    """(path, SHA-256) of every file it stands on."""
+    """(path, SHA-256) of every file read."""
     verdict: Sequence[str] = ()
-    """What a reader must know first."""
+    """The answer in a sentence or a few."""
     warnings: Sequence[str] = ()
-    """What a reader must know before using the numbers."""
+    """Reasons to distrust the numbers."""
     notes: Sequence[str] = ()
     tiles: Sequence[Tile] = ()
     sections: Sequence[Section] = ()
     caption: str = ""
-    """What its charts say, above them; the title if left out."""
+    """Title of the sheet of charts; `title` if empty."""
 
     def lead(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the lines a reader must see first: kind, text, and style in a terminal."""
+        """Yield the verdict, warnings and notes as (kind, text, style in a terminal)."""
         for kind, texts, style in (
             ("verdict", self.verdict, "bold"),
             ("warning", self.warnings, "yellow"),
@@ -95,12 +108,12 @@ class Report:
             yield from ((kind, text, style) for text in texts)
 
     def heading(self) -> Iterator[Passage]:
-        """Yield the title, the subject, the verdict, warnings and notes."""
+        """Yield the title with the lines about the run, then the verdict, warnings and notes."""
         yield Passage("\n".join(map(line, self.about)), line(self.title), "dim")
         yield from (Passage(line(f"{kind}: {text}"), style=style) for kind, text, style in self.lead())
 
     def short(self) -> Iterator[Block]:
-        """Tables and passages of the short answer."""
+        """Yield the tables and passages of the short answer; a chart is replaced by the table of its numbers."""
         for part in (part for section in self.sections if section.short for part in section.blocks):
             match part:
                 case str():
@@ -111,9 +124,9 @@ class Report:
                     yield replace(numbers, title=numbers.title or part.title)
 
     def sheet(self) -> Sheet:
-        """Return the charts of `--plot`; a sheet without rows if there are none."""
+        """Return the charts that `--plot` draws; the sheet has no rows if there are none."""
         rows = [
             [part for part in section.blocks if isinstance(part, Chart)] for section in self.sections if section.plotted
         ]
-        told = [f"{kind}: {text}" for kind, text, _ in self.lead() if kind != "note"]
-        return Sheet(self.caption or self.title, [row for row in rows if row], self.about, told, self.inputs)
+        lines = [f"{kind}: {text}" for kind, text, _ in self.lead() if kind != "note"]
+        return Sheet(self.caption or self.title, [row for row in rows if row], self.about, lines, self.inputs)

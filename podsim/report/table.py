@@ -1,4 +1,4 @@
-"""A table as data: typed columns and rows of cells, made once by what it is about and shown by `podsim.show`."""
+"""A table as data: columns and rows of cells, which `podsim.show` renders."""
 
 from __future__ import annotations
 
@@ -8,46 +8,49 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; its style is that of its cells in a terminal, as Rich names it."""
+    """A column of a table."""
 
     head: str
     is_number: bool = False
-    """Whether it is aligned to the right, and kept on one line as long as there is room."""
+    """True if cells are aligned to the right, and not wrapped as long as there is room."""
     style: str = ""
+    """Style of the cells in a terminal, in Rich's syntax."""
     unit: str = ""
-    """Of the numbers behind its cells, where they are not written in that of the head."""
+    """Unit of `Cell.value`, if it differs from the unit in the head."""
     whole: bool = False
-    """Whether its cells stay on one line as long as there is room, as numbers do."""
+    """True if cells of text are not wrapped as long as there is room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that is more than text: the number behind it in SI units, for programs, or a style as Rich names it."""
+    """A cell with more than its text."""
 
     text: str
     value: float | None = None
+    """The unformatted number, in the SI unit or the unit of the column; programs read it."""
     style: str = ""
+    """Style in a terminal, in Rich's syntax."""
 
     def __str__(self) -> str:
         return self.text
 
 
 Cells = Sequence[str | Cell]
-"""A row: a cell for each column; or a single one, which is a heading over those that follow."""
+"""A row: a cell for each column, or a single cell, which is a heading over the following rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with notes below it; heads are left out if all are empty."""
+    """A table with notes below it; without any head, it has no head row."""
 
     columns: Sequence[Column]
     rows: Sequence[Cells]
     title: str = ""
     notes: Sequence[str] = ()
     chosen: int | None = None
-    """Number of the row that stands out."""
+    """Index of the highlighted row."""
     headings: str = "group"
-    """What headings over rows are, the name of their column in CSV."""
+    """Name of the CSV column that holds the headings over rows."""
 
     @property
     def has_heads(self) -> bool:
@@ -57,18 +60,19 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of text below a title, which are shown as they are, in a style as Rich names it."""
+    """Preformatted lines of text below a title."""
 
     text: str
     title: str = ""
     style: str = ""
+    """Style of the text in a terminal, in Rich's syntax."""
 
 
 Block = Table | Passage
 
 
 def columns(*heads: str) -> tuple[Column, ...]:
-    """Columns by their heads; one that begins with `>` holds numbers.
+    """Return a column for each head; a head that begins with `>` is a column of numbers.
 
     >>> [(column.head, column.is_number) for column in columns("kind", ">share")]
     [('kind', False), ('share', True)]

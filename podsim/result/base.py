@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -24,9 +23,20 @@ from podsim.format import (
     format_span,
 )
 from podsim.lazy import LazySequence
-from podsim.metrics import CONDITION, FULLEST, METRICS, PER_SECOND, POWER, SPENT, TOKENS, at, metric_of, metrics_of
+from podsim.metrics import (
+    CONDITION,
+    FULLEST,
+    METRICS,
+    PER_SECOND,
+    POWER,
+    SPENT,
+    TOKENS,
+    metric_of,
+    metrics_of,
+    value_at_path,
+)
 from podsim.report.chart import Sheet
-from podsim.report.report import Part, Report, Section, Tile, beside, headline_table
+from podsim.report.report import Part, Report, Section, Tile, Topic, headline_table, with_range
 from podsim.result.division import division_blocks
 from podsim.result.evidence import Envelope
 from podsim.result.influence import blind_ranges_note, measured_ranges, range_text, verdict_of
@@ -36,7 +46,7 @@ from podsim.result.shared import Simulated
 from podsim.result.standing import inputs_blocks, inputs_chart, source_blocks, uncertainty_table
 from podsim.scenario.costs import CostSpec
 from podsim.scenario.without_effect import WithoutEffect
-from podsim.show.answers import Answered
+from podsim.show.answers import JsonAnswer
 from podsim.show.frames import frame_of, unit_of_figure
 
 if TYPE_CHECKING:
@@ -48,7 +58,7 @@ if TYPE_CHECKING:
     from podsim.program.task import Program
     from podsim.search.choice import Choice
 
-STANDS_ON: Final = "Assumptions by influence"
+_INPUTS: Final = "Assumptions by influence"
 _MOST_FIGURES: Final = 4
 _ENERGY_OF: Final = ("sample", "token", "request", "run")
 SCHEMA_VERSION: Final = 1
@@ -67,11 +77,11 @@ _IF_GIVEN: Final = {
 
 def _spent(path: str, told: str) -> Any:
     """Return a property for a figure of power, energy or cost; its value is None if unknown."""
-    return property(partial(at, path), doc=told)
+    return property(partial(value_at_path, path), doc=told)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Result(Answered):
+class Result(JsonAnswer):
     """Common part of all results.
 
     Attributes:
@@ -268,7 +278,7 @@ class Result(Answered):
                     "Headline", [headline_table(headline, *measured, *blind_ranges_note(self))], short=True, paged=False
                 ),
                 *self._sections(),
-                Section(STANDS_ON, LazySequence(lambda: inputs_blocks(self.assumptions)), short=True),
+                Section(_INPUTS, LazySequence(lambda: inputs_blocks(self.assumptions)), Topic.INPUTS, short=True),
                 Section("How sure", [uncertainty_table(self.uncertainty)] if self.uncertainty else [], short=True),
                 Section("Sources", LazySequence(self._sources)),
             ],
@@ -342,7 +352,7 @@ class Result(Answered):
             per_j = {name: energy_j for name in _ENERGY_OF if (energy_j := self.energy.per_j.get(name)) is not None}
             told = [(f"{format_energy_j(per_j[name])}/{name}", self._range(f"energy_per_{name}_j")) for name in per_j]
             if told:
-                yield Tile("Energy", told[0][0], tuple(beside(*pair) for pair in told[1:]), told[0][1])
+                yield Tile("Energy", told[0][0], tuple(with_range(*pair) for pair in told[1:]), told[0][1])
         elif self.meter and self.meter.missing:
             yield Tile("Power", f"not known without {' and '.join(self.meter.missing)}")
         if self.cost is not None and self.cost.per_hour is not None:
@@ -391,10 +401,6 @@ class Result(Answered):
         }
         left_out = {key for key, given in _IF_GIVEN.items() if stored.get(given) in (None, {}, ())}
         return {key: plain(value) for key, value in stored.items() if key not in left_out}
-
-    def to_json(self) -> str:
-        """Return the result as JSON text; equal results give equal bytes."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def tornado_sheet(result: Result) -> Sheet:

@@ -10,14 +10,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from podsim._version import __version__
 from podsim.draws import SHARE, Z
 from podsim.errors import DoesNotFitError, PodsimError
 from podsim.format import format_percent
 from podsim.models.op import DTYPE_BYTES, Conv, Direction, DType, result_dtype
-from podsim.options import Half
+from podsim.options import IPU, MEMORY, NOT_NEGATIVE, SHAPE, Half, Shell
 from podsim.report.report import Report, Section
 from podsim.report.table import Cell, Column, Table, columns
 from podsim.show.answers import Answered
@@ -44,6 +44,8 @@ _SHOWN: Final = {
     "bytes_per_s": ("bandwidth", "GB/s", 1e9),
 }
 """Metrics with a range: label, displayed unit, and size of the unit in SI."""
+_SIZES: Final = ("temporary_bytes_per_tile", "moved_bytes", "fullest_tile_bytes")
+"""Outputs in bytes."""
 _PERCENT: Final = 0.01
 _MOST_TOLD, _LONGEST = 10, 5  # most members of a mapping to print, and number of the largest ones if there are more
 
@@ -100,7 +102,7 @@ class Cost(Answered):
                 return value
         if key == "utilization":
             return format_percent(value, 0) if value >= _PERCENT else f"{format_significant(value / _PERCENT)} %"
-        return format_bytes(value) if "bytes" in key else f"{value:,.0f}"
+        return format_bytes(value) if key in _SIZES else f"{value:,.0f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `--json`."""
@@ -182,12 +184,12 @@ class KernelCost(Cost):
 
 
 def cost_matmul(
-    shape: str,
+    shape: Annotated[str, SHAPE],
     *,
-    ipu: str | Ipu = "gc200",
+    ipu: Annotated[str | Ipu, IPU] = "gc200",
     dtype: DType = "fp16",
     partials: Half | None = None,
-    memory: float = 0.6,
+    memory: Annotated[float, MEMORY] = 0.6,
 ) -> MatMulCost:
     """Plan one matrix product and show its predicted time.
 
@@ -240,8 +242,8 @@ def cost_matmul(
 
 def cost_convolution(
     image: str | int | Sequence[int],
-    in_channels: int,
-    out_channels: int,
+    in_channels: Annotated[int, Shell(("--in",))],
+    out_channels: Annotated[int, Shell(("--out",))],
     filter: str | int | Sequence[int] = 1,  # noqa: A002
     *,
     stride: str | int | Sequence[int] = 1,
@@ -251,13 +253,13 @@ def cost_convolution(
     direction: Direction = "forward",
     dtype: DType = "fp16",
     partials: Half | None = None,
-    memory: float = 0.6,
-    ipu: str | Ipu = "gc200",
+    memory: Annotated[float, MEMORY] = 0.6,
+    ipu: Annotated[str | Ipu, IPU] = "gc200",
 ) -> ConvolutionCost:
     """Plan one pass of a convolution and show its predicted time.
 
     Args:
-        image: Height and width of the input: `56`, or `56x48`; in Python two numbers, too.
+        image: Height and width of the input: `56`, or `56x48`.
         in_channels: Input channels of all groups together.
         out_channels: Output channels of all groups together.
         filter: Height and width of the filter: `3`, or `1x7`.
@@ -270,6 +272,9 @@ def cost_convolution(
         partials: Format of the partial results; by default `fp16` on chips that are faster with it.
         memory: Available-memory proportion, above 0 and at most 1.
         ipu: A chip: gc200, bow, c600, gc2, or a file.
+
+    Note:
+        In Python, `image`, `filter` and `stride` may also be two numbers.
 
     Returns:
         Time and rate with their ranges, the split over tiles, and cycles by kind.
@@ -357,9 +362,9 @@ def cost_multi_slice(
     lookups: int,
     dtype: Half = "fp32",
     *,
-    memory: float = 0.6,
-    ipu: str | Ipu = "gc200",
-    loop_supersteps: int = 4,
+    memory: Annotated[float, MEMORY] = 0.6,
+    ipu: Annotated[str | Ipu, IPU] = "gc200",
+    loop_supersteps: Annotated[int, NOT_NEGATIVE] = 4,
 ) -> KernelCost:
     """Plan the lookup of rows of a table (a gather) and show its predicted time.
 
@@ -393,9 +398,9 @@ def cost_multi_update_add(
     lookups: int,
     dtype: Half = "fp32",
     *,
-    memory: float = 0.6,
-    ipu: str | Ipu = "gc200",
-    loop_supersteps: int = 4,
+    memory: Annotated[float, MEMORY] = 0.6,
+    ipu: Annotated[str | Ipu, IPU] = "gc200",
+    loop_supersteps: Annotated[int, NOT_NEGATIVE] = 4,
 ) -> KernelCost:
     """Plan the addition of rows to a table of zeros (a scatter-add) and show its predicted time.
 
@@ -429,9 +434,9 @@ def cost_schnet_block(
     *,
     backward: bool = False,
     fast_softplus: bool = False,
-    memory: float = 0.6,
-    ipu: str | Ipu = "gc200",
-    loop_supersteps: int = 4,
+    memory: Annotated[float, MEMORY] = 0.6,
+    ipu: Annotated[str | Ipu, IPU] = "gc200",
+    loop_supersteps: Annotated[int, NOT_NEGATIVE] = 4,
 ) -> KernelCost:
     """Show the predicted time of an interaction block of SchNet: edge filters, messages and dense layers of atoms.
 
@@ -476,11 +481,9 @@ def cost_schnet_block(
 
 def hardware(given: Any, kind: str) -> Any:
     """Return a chip, pod or software stack; a name is looked up, an object returned unchanged."""
-    from podsim.scenario import load_hardware, load_ipu
+    from podsim.scenario.load import hardware_named
 
-    if not isinstance(given, str):
-        return given
-    return load_ipu(given) if kind == "ipu" else load_hardware(given, kind)[0]
+    return hardware_named(given, kind) if isinstance(given, str) else given
 
 
 def whole_numbers(given: str | int | Sequence[int], between: str) -> tuple[int, ...]:

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from podsim.errors import BadValueError, PodsimError
-from podsim.options import Half, Over
+from podsim.options import BYTES, SYSTEM, Half, Over, Shell
 from podsim.result.cost import Cost, hardware, ranges_of, require, whole_numbers
 from podsim.units import format_bytes, parse_quantity
 
@@ -46,7 +46,7 @@ class MovementCost(Cost):
 
 def cost_collective(
     name: Collective,
-    byte_count: str | float = 4,
+    byte_count: Annotated[str | float, BYTES] = 4,
     *,
     ipus: int = 1,
     tiles: int | None = None,
@@ -54,7 +54,7 @@ def cost_collective(
     between: str | Sequence[int] | None = None,
     others: bool = False,
     dtype: Half = "fp32",
-    system: str | System = "ipu_pod16",
+    system: Annotated[str | System, SYSTEM] = "ipu_pod16",
     software: str | Software = "popart_sdk_2.5",
 ) -> MovementCost:
     """Show the predicted time of a collective on an idle machine.
@@ -125,15 +125,15 @@ def cost_collective(
 
 
 def cost_transfer(
-    byte_count: str | float = 4,
-    source: str = "tile",
-    target: str = "tile",
+    byte_count: Annotated[str | float, BYTES] = 4,
+    source: Annotated[str, Shell(("--from",))] = "tile",
+    target: Annotated[str, Shell(("--to",))] = "tile",
     *,
     ipus: int = 1,
     tiles: int | None = None,
     both_ways: bool = False,
-    load_bytes: int = 16,
-    system: str | System = "ipu_pod16",
+    load_bytes: Annotated[int, Shell(("--load",))] = 16,
+    system: Annotated[str | System, SYSTEM] = "ipu_pod16",
 ) -> MovementCost:
     """Show the predicted time of a transfer: between tiles, chips, host and chips, or with streaming memory.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from podsim.format import format_count, format_duration_s, format_figure, format_significant
 from podsim.metrics import FORWARD, GENERATION, METRICS, STEPS, THROUGHPUT, TOKENS
-from podsim.report.report import Section, Tile
+from podsim.report.report import Section, Tile, Topic
 from podsim.result.base import Result
 from podsim.result.power import WorkDone
 from podsim.result.rows import IpuAccount, MemoryReport, OperationRow
@@ -131,9 +131,10 @@ class GenerationResult(InferenceResult):
         for step in self.steps:
             what, told = f"a {step.name} step", f", bound by {step.bound}"
             chart = waterfall(what, step.breakdown, step.sources, told, loads_s=step.loads_s, until_s=until_s)
-            yield Section(f"{step.name.capitalize()} step", [chart], short=True, plotted=True)
+            topic = Topic.TIME if step is self.decode else None
+            yield Section(f"{step.name.capitalize()} step", [chart], topic, short=True, plotted=True)
         yield timeline_section(self.trace, self.passes, "decode step", plotted=False)
-        yield Section("Memory", list(memory_blocks(self.memory)), short=True, plotted=True)
+        yield Section("Memory", list(memory_blocks(self.memory)), Topic.MEMORY, short=True, plotted=True)
 
     def work(self) -> WorkDone:
         """Return the decode steps of all batches in flight."""
@@ -240,13 +241,13 @@ class ForwardResult(InferenceResult):
             waterfall(what, step.breakdown, step.sources, f", bound by {step.bound}")
             for what, step in zip(whats, self.steps, strict=True)
         ]
-        yield Section("Where time goes", charts, short=True)
+        yield Section("Where time goes", charts, Topic.TIME, short=True)
         yield timeline_section(self.trace, self.passes, "session call")
         is_told = len(self.ipus) > 1
         ipus = ipus_chart("session call", self.ipus, self.breakdown_ps)
         yield Section("IPUs of one replica", [ipus], short=is_told, plotted=True, paged=is_told)
         yield Section("Longest operations", list(longest_operations(self.operations)), short=True)
-        yield Section("Memory", list(memory_blocks(self.memory)), short=True)
+        yield Section("Memory", list(memory_blocks(self.memory)), Topic.MEMORY, short=True)
 
     def work(self) -> WorkDone:
         """Return the session calls in the steady state."""

@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Final
 
 from podsim.result.kinds import LINKS, OFF_CHIP, WAITING, kind_of
-from podsim.scenario.assumptions import CERTAIN, a_tenth
+from podsim.scenario.assumptions import CERTAIN, default_bounds
 from podsim.scenario.base import HardwareSpec
 from podsim.scenario.costs import LIST, PARTITION, POD, CostSpec
 from podsim.scenario.hardware import System
@@ -211,7 +211,10 @@ class Energy:
         for key, (number, dimension) in self.meter.numbers.items():
             stands_on = number.provenance
             if stands_on.range is not None or stands_on.basis not in CERTAIN:
-                ends = (replace(self, moved={key: end}) for end in stands_on.range or a_tenth(float(number), dimension))
+                ends = (
+                    replace(self, moved={key: end})
+                    for end in stands_on.range or default_bounds(float(number), dimension)
+                )
                 low_w, high_w = (end.mean_power_w - self.mean_power_w for end in ends)
                 if low_w or high_w:
                     moved.append((key, number, (low_w, high_w)))

@@ -19,7 +19,7 @@ from podsim.metrics import (
     TRAINING,
     UPDATE,
 )
-from podsim.report.report import Section, Tile
+from podsim.report.report import Section, Tile, Topic
 from podsim.result.base import Result
 from podsim.result.breakdown import exact_seconds
 from podsim.result.faults import FaultReport, fault_tables
@@ -29,6 +29,7 @@ from podsim.result.rows import IpuAccount, LearningRate, MemoryReport, Operation
 from podsim.result.sources import Sources
 from podsim.result.standing import noise_table
 from podsim.result.timeline import timeline_section
+from podsim.result.training_times import TrainingOutcome
 from podsim.result.where import (
     ipus_chart,
     largest,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from podsim.draws import Noisy
-    from podsim.runs.training import TrainingOutcome
 
 _DIGITS: Final = 4
 
@@ -228,14 +228,14 @@ class RunResult(Result):
         yield self._division
         time = waterfall(f"one {what}", self.breakdown, self.sources, over)
         slowed = sharing_lines(self.breakdown_ps, self.shared_ps)
-        yield Section("Where time goes", [time, *slowed, *phases_line(self.phases)], short=True)
+        yield Section("Where time goes", [time, *slowed, *phases_line(self.phases)], Topic.TIME, short=True)
         faults = fault_tables(self.faults, self.simulated.ipus_used) if self.faults else ()
         yield Section("Faults", list(faults), short=True)
         yield timeline_section(self.trace, self.passes, what)
         ipus = [ipus_chart(what, self.ipus, self.breakdown_ps)] if self.ipus else []
         yield Section("IPUs of one replica", ipus, short=True, plotted=True)
         yield Section("Longest operations", list(longest_operations(self.operations)), short=True)
-        yield Section("Memory", list(memory_blocks(self.memory)), short=True)
+        yield Section("Memory", list(memory_blocks(self.memory)), Topic.MEMORY, short=True)
 
     def breakdown_frame(self) -> DataFrame:
         """Return the time of one weight update by kind: `kind, family, time_s, share`."""

@@ -23,7 +23,7 @@ from podsim.metrics import (
 )
 from podsim.metrics import SHARE as SHARE_UNIT
 from podsim.report.chart import Axis, Chart, Curves, Mark, Series, is_wide
-from podsim.report.report import Part, Section, Tile, beside
+from podsim.report.report import Part, Section, Tile, Topic, with_range
 from podsim.report.table import Cell, Cells, Table, columns
 from podsim.result.base import Result
 from podsim.result.power import WorkDone
@@ -194,7 +194,7 @@ class ServingResult(Result):
         offered = "all at once"
         if self.rate_per_s is not None and self.load is not None:
             offered = f"{_number(self.rate_per_s)}/s, {format_percent(self.load, 0)} of saturation"
-            offered = beside(offered, self._range("load"))
+            offered = with_range(offered, self._range("load"))
         if self.users is not None and self.think_s is not None:
             offered = f"of {self.users:,} users who think {format_duration_s(self.think_s)} each time; {offered}"
         yield Tile("Requests", format_count(self.request_count), (offered,))
@@ -239,11 +239,11 @@ class ServingResult(Result):
             for name in ("time_to_first_token", "time_per_output_token", "latency"):
                 yield from self._load_chart(name)
 
-        yield Section("What requests see", LazySequence(latency_parts), short=True, plotted=True)
+        yield Section("What requests see", LazySequence(latency_parts), Topic.REQUESTS, short=True, plotted=True)
         yield Section("Queue", LazySequence(lambda: [queue_chart(self.outcome, self.load)]), plotted=True)
         what = "a decode step of a full batch"
         charts = LazySequence(lambda: [waterfall(what, step.breakdown, step.sources) for step in self.decode])
-        yield Section("Where time goes", charts, short=True)
+        yield Section("Where time goes", charts, Topic.TIME, short=True)
 
     def _load_chart(self, name: str) -> Iterator[Chart]:
         """Yield a chart of one latency against the request rate, if known."""

@@ -19,7 +19,7 @@ from podsim.lazy import LazySequence
 from podsim.models.op import MatMul, Product
 from podsim.program.passes_in_order import Passes, Repeat
 from podsim.report.chart import FOLDED, Axis, Chart, TimelineBar, TimelineChart, TimelineStretch
-from podsim.report.report import Section
+from podsim.report.report import Section, Topic
 from podsim.report.table import Table, columns
 from podsim.result.kinds import fill_of_kind, in_kind_order, kind_of, legend_of_kinds
 from podsim.result.rows import first_group, part_of
@@ -79,7 +79,7 @@ def timeline_section(trace: Trace | None, passes: Passes | None, what: str, *, p
         recorded = trace is not None and trace.records and trace.phases and trace.makespan_ps
         return [_chart(trace, passes or {}, what)] if trace is not None and recorded else []
 
-    return Section("Timeline", LazySequence(make), plotted=plotted)
+    return Section("Timeline", LazySequence(make), Topic.TIMELINE, plotted=plotted)
 
 
 def _chart(trace: Trace, passes: Passes, what: str) -> Chart:

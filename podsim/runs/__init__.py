@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from podsim.draws import Draws, Seeds
 from podsim.errors import PodsimError
-from podsim.options import Engine, Fit, Overrides
+from podsim.options import PYTHON_ALONE, SCENARIO_NAME, TIMES, VARIANT, Engine, Fit, Overrides
 from podsim.watch import Watch, watched
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ Source: TypeAlias = "str | Path | Mapping[str, object] | LoadedScenario"
 
 
 def run(
-    scenario: Source,
+    scenario: Annotated[Source, SCENARIO_NAME],
     *,
-    variant: str | None = None,
+    variant: Annotated[str | None, VARIANT] = None,
     overrides: Overrides = (),
     explicit: bool = False,
-    record: bool = False,
+    record: Annotated[bool, PYTHON_ALONE] = False,
     influence: bool = False,
-    uncertainty: int | Draws | None = None,
-    noise: int | Seeds | None = None,
+    uncertainty: Annotated[int | Draws | None, TIMES] = None,
+    noise: Annotated[int | Seeds | None, TIMES] = None,
     seed: int = 0,
     fit: Fit = "refuse",
     engine: Engine = "auto",
@@ -50,9 +50,9 @@ def run(
     """Simulate a scenario of training, text generation or forward passes.
 
     Args:
-        scenario: A scenario file, or the name of a shipped one; in Python a mapping or a loaded one, too.
+        scenario: A scenario file, or the name of a shipped one.
         variant: One of the variants named in the file.
-        overrides: Replace keys, e.g. system=bow_pod64; in Python a mapping of key paths to values, too.
+        overrides: Replace keys, e.g. system=bow_pod64.
         explicit: Simulate every IPU of every replica, and every layer; the result is the same, more slowly.
         record: Keep the timeline, for `trace` of the result.
         influence: Measure the effect of every assumption, even if products have to be planned again; takes longer.
@@ -65,6 +65,9 @@ def run(
             notebook shows them if left out.
         follow: Progress callback of a long simulation: receives the approximate number of events before it starts, and
             follows it.
+
+    Note:
+        In Python, `scenario` may also be a mapping or a loaded scenario, and `overrides` a mapping of keys to values.
 
     Returns:
         The result: metrics with their ranges, breakdown, memory, and its assumptions. It is a RunResult, a

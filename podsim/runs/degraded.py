@@ -12,8 +12,9 @@ from podsim.program.compile import compile_program
 from podsim.program.faults import channels_of, slow_parts
 from podsim.program.task import Program
 from podsim.result.faults import FaultReport, StretchReport, waiting
+from podsim.result.training_times import TrainingOutcome
 from podsim.runs.settings import Settings
-from podsim.runs.training import TrainingOutcome, train
+from podsim.runs.training import train
 from podsim.scenario import TrainingScenario
 from podsim.scenario.faults import FaultSpec
 from podsim.units import ps_to_seconds

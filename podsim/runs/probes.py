@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from podsim.engine import Chunks, Trace, execute
-from podsim.engine.compiled import is_available
+from podsim.engine.compiled import Structure, TooLargeError, is_available
+from podsim.garbage import no_search
+from podsim.placement import Plan
+from podsim.program.priced import PricedProgram
 from podsim.program.task import Program
 from podsim.result.breakdown import mean_account
 from podsim.scenario.assumptions import Parts
@@ -18,6 +23,25 @@ class _Traces:
 
     first: tuple[Program, Trace] | None = None
     chunks: Chunks | None = None
+    priced: tuple[PricedProgram, Structure] | None = None
+
+    def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
+        """Keep the structure of a plan's program, so that programs of similar plans need not be compiled."""
+        # A formula from a file of a user may use functions that numbers of a tape do not have.
+        with suppress(TooLargeError, OverflowError, TypeError, AttributeError), no_search():
+            priced = PricedProgram(plan, compiled)
+            self.priced = priced, Structure(priced.program)
+
+    def trace_of_plan(self, plan: Plan, compiled: Callable[[Plan], Program]) -> Trace:
+        """Return the trace of the program of a plan."""
+        if self.priced is not None and self.first is not None:
+            priced, structure = self.priced
+            if (values := priced.values(plan)) is not None:
+                if not structure.changed(values):
+                    return self.first[1]
+                if (trace := structure.run(values)) is not None:
+                    return trace
+        return self.trace_of(compiled(plan))
 
     def trace_of(self, program: Program) -> Trace:
         """Return the trace of a program."""

@@ -56,9 +56,9 @@ def placed(loaded: LoadedScenario, section: str = "parallelism") -> Iterator[Non
     try:
         yield
     except (ModelError, MissingDataError) as error:
-        raise error.at(loaded.where(*error.key.split("."))) from None
+        raise error.with_place(loaded.where(*error.key.split("."))) from None
     except InfeasibleError as error:
-        raise error.at(loaded.where(section)) from None
+        raise error.with_place(loaded.where(section)) from None
 
 
 def divided(loaded: LoadedScenario, watch: Watch) -> tuple[LoadedScenario, Choice | None]:

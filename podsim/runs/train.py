@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from podsim.engine import Trace, execute
+from podsim.engine.compiled import is_available
 from podsim.lazy import LazySequence
 from podsim.metrics import IF_IT_CONVERGES, THROUGHPUT, TIME, UPDATE
 from podsim.models import Workload
@@ -29,11 +30,12 @@ from podsim.result.result import Drift, RunResult
 from podsim.result.rows import IpuAccount, LearningRate, OperationRow, memory_report, phase_times
 from podsim.result.shared import shared
 from podsim.result.sources import Sources, sources
+from podsim.result.training_times import TrainingOutcome
 from podsim.result.usage import refused_elsewhere, replicas_in_use
 from podsim.runs.limits import convergence_condition, underflow_notes
 from podsim.runs.probes import BaseProbe, figures
 from podsim.runs.settings import Settings, divided, placed
-from podsim.runs.training import TrainingOutcome, train
+from podsim.runs.training import train
 from podsim.runs.warnings import spared_work, warnings_of
 from podsim.scenario import LoadedScenario, TrainingScenario
 from podsim.scenario.quantity import quantities
@@ -240,12 +242,13 @@ class TrainingProbe(BaseProbe):
         # The graph depends on no sampled input except numbers of the model itself.
         self._workload_of: Callable[[int], Workload] | None = job.workload_of
         self._fit = job.fit
+        self._base: Plan | None = None
         ends = outcome.time_to_train_s is not None or outcome.percentiles is not None
         self.metric = TIME if ends else THROUGHPUT
 
     def __getstate__(self) -> dict[str, object]:
         """Return the state without the graph, which is built again."""
-        return super().__getstate__() | {"_workload_of": None}
+        return super().__getstate__() | {"_workload_of": None, "_base": None}
 
     def __call__(self, spec: TrainingScenario, *, resplit: bool) -> Measure | None:
         """Run one weight update, and compute the whole run."""
@@ -258,7 +261,7 @@ class TrainingProbe(BaseProbe):
         plan = replace(plan, system=spec.system, software=spec.software)
         made = plan.workload, plan.layout, plan.precision, plan.optimizer, plan.stages, plan.updates, plan.phases
         parts.register(PLANNED, made)
-        trace = self._traces.trace_of(compile_program(plan, faults=self._faults, parts=parts))
+        trace = self._trace_of(plan)
         update_s = parts.register("update_s", ps_to_seconds(trace.makespan_ps))
         outcome = parts.reuse("outcome", lambda: train(spec, plan, update_s), PLANNED, "update_s")
         time_s = outcome.time_to_train_s or (outcome.percentiles or {}).get("p50")
@@ -271,6 +274,17 @@ class TrainingProbe(BaseProbe):
         drift = Drift.from_noise(noise, machine_count(plan))
         longer = waiting_s(noise, plan) / update_s + (drift.on_average[1] if drift else 0.0)
         return Measure(time_s or rate, others, metrics, outcome.times_s, longer)
+
+    def _trace_of(self, plan: Plan) -> Trace:
+        """Return the trace of a plan's program, whose structure is recorded when the second program is run."""
+        parts, traces = self._parts, self._traces
+        if parts.is_first or self._faults or not is_available():
+            self._base = None if self._faults else plan
+            return traces.trace_of(compile_program(plan, faults=self._faults, parts=parts))
+        if self._base is not None and (first := parts.first) is not None:
+            base, self._base = replace(self._base, system=first.system, software=first.software), None
+            traces.record(base, compile_program)
+        return traces.trace_of_plan(plan, partial(compile_program, parts=parts))
 
     def _plan(self, spec: TrainingScenario, *, resplit: bool) -> Plan | None:
         """Return the plan of a scenario, or None if products need new splits and these are not allowed."""

@@ -1,4 +1,4 @@
-"""Uncertain inputs of a scenario, and the record of which numbers a computation reads.
+"""Uncertain inputs of a scenario, and a record of the numbers that a computation reads.
 
 A number that was not read cannot change the result. `watched` copies a scenario such that every access to a key is
 recorded. A section that is compared, copied or serialized as a whole counts as read with all its numbers.
@@ -20,7 +20,7 @@ from podsim.scenario.wording import flow
 CERTAIN = ("published", "measured")
 GIVEN: Final = "given"
 """Source of a number that the request gives without a source."""
-_WITHOUT_RANGE = 0.1
+_DEFAULT_RANGE = 0.1
 """Relative range of a number without a range of its own, in both directions."""
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -51,7 +51,7 @@ class Assumption:
 
 
 def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
-    """Return every number of a scenario that has a range or no measurement, including numbers that nothing reads."""
+    """Return all numbers of a scenario that have a range, or are neither published nor measured."""
     return tuple(
         Assumption(
             key,
@@ -60,7 +60,7 @@ def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
             p.source,
             p.note,
             p.range,
-            p.range or a_tenth(number, dimension),
+            p.range or default_bounds(number, dimension),
             float(number),
             p.level,
         )
@@ -71,7 +71,7 @@ def assumptions(spec: BaseModel) -> tuple[Assumption, ...]:
 
 
 def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
-    """Yield key, number and dimension of every quantity that can affect a time."""
+    """Yield key path, number and dimension of every quantity that may change a time."""
     for key, number, declared in quantities(model):
         if declared.quantity and not any(isinstance(mark, Info | Apart) for mark in declared.marks):
             yield key, number, declared.quantity.dimension
@@ -79,16 +79,16 @@ def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
 
 def with_number(spec: Scenario, key: str, value: float) -> Scenario:
     """Return the scenario with the number at `key` replaced by `value`."""
-    return with_value(spec, key, value)  # whose class is ready to validate, all parts included
+    return with_value(spec, key, value)
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
-    """Return the section with the number at `key` replaced by `value`."""
+    """Return a section of a scenario with the number at `key` replaced by `value`."""
     return type(part).model_validate(_with_value(part, key, value))
 
 
 def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
-    """Return the section's fields for validation: as mappings along the key, as objects elsewhere."""
+    """Return the fields of a section for validation; sections on the key path become mappings."""
     head, _, rest = key.partition(".")
     fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
     old = fields[head]
@@ -96,9 +96,9 @@ def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
     return fields
 
 
-def a_tenth(value: float, dimension: str) -> tuple[float, float]:
-    """Return bounds 10 % below and above a value; counts change by at least 1, shares stay at most 1."""
-    less, more = value * (1 - _WITHOUT_RANGE), value * (1 + _WITHOUT_RANGE)
+def default_bounds(value: float, dimension: str) -> tuple[float, float]:
+    """Return the bounds of a number without a range: 10 % either way, counts by at least 1, shares up to 100 %."""
+    less, more = value * (1 - _DEFAULT_RANGE), value * (1 + _DEFAULT_RANGE)
     if dimension == "share":
         return less, min(more, 1.0)
     if dimension in ("count", "bytes"):
@@ -112,7 +112,7 @@ _NOTED = "_podsim_noted"
 
 
 def watched(part: _Part, path: str = "") -> tuple[_Part, set[str]]:
-    """Return a copy that records which of its keys are read, and the growing set of these keys."""
+    """Return a copy of a scenario, and the set of its key paths that have been read, which the copy extends."""
     read: set[str] = set()
     return _watched(part, path, read), read
 
@@ -127,13 +127,11 @@ def _watched(part: _Part, path: str, read: set[str]) -> _Part:
         elif name == "__dict__":
             read.update(keys.values())
         elif name == "__class__":
-            return kind  # so that the copy equals the original
+            return kind  # pydantic compares classes: the copy equals the original
         return object.__getattribute__(self, name)
 
-    inner = {name: getattr(part, name) for name in keys}
-    copy = part.model_copy(
-        update={name: _watched(each, keys[name], read) for name, each in inner.items() if isinstance(each, BaseModel)}
-    )
+    sections = {name: value for name in keys if isinstance(value := getattr(part, name), BaseModel)}
+    copy = part.model_copy(update={name: _watched(value, keys[name], read) for name, value in sections.items()})
     # A bare subclass with one more method; pydantic would build a whole model for a regular subclass.
     members = {"__slots__": (), "__getattribute__": note, _NOTED: (part, read)}
     noting = type.__new__(type(kind), kind.__name__, (kind,), members)
@@ -141,16 +139,16 @@ def _watched(part: _Part, path: str, read: set[str]) -> _Part:
     return copy
 
 
-def differing(one: BaseModel, other: BaseModel, path: str = "") -> Iterator[str]:
-    """Yield the keys at which two scenarios differ; a section of another type, or missing in one, counts as one key."""
-    for key, name in keys_of(type(one)).items():
-        mine, others = getattr(one, name), getattr(other, name)
-        if mine is others:
+def differing(first: BaseModel, second: BaseModel, path: str = "") -> Iterator[str]:
+    """Yield the key paths at which two scenarios differ; sections of different types differ as a whole."""
+    for key, name in keys_of(type(first)).items():
+        value, other_value = getattr(first, name), getattr(second, name)
+        if value is other_value:
             continue
         inner = f"{path}.{key}".lstrip(".")
-        if isinstance(mine, BaseModel) and type(mine) is type(others):
-            yield from differing(mine, others, inner)
-        elif mine != others:
+        if isinstance(value, BaseModel) and type(value) is type(other_value):
+            yield from differing(value, other_value, inner)
+        elif value != other_value:
             yield inner
 
 
@@ -167,20 +165,25 @@ class Parts:
         self._known: dict[str, Any] = {}
         self._read: dict[str, set[str]] = {}
         self._changed: set[str] = set()
-        self._is_first = False
+        self.is_first = False
 
     def begin(self, spec: BaseModel) -> None:
         """Begin a run: compare its scenario with the one of the first run."""
         noted: tuple[BaseModel, set[str]] | None = type(spec).__dict__.get(_NOTED)
-        self._is_first = self._first is None and noted is not None
-        if self._is_first:
+        self.is_first = self._first is None and noted is not None
+        if self.is_first:
             self._first = noted
         elif self._first is not None:
             self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
 
+    @property
+    def first(self) -> Any:
+        """Scenario of the first run, without a record of what is read; None before that run."""
+        return self._first and self._first[0]
+
     def holds(self, name: str, *made_of: str) -> bool:
         """Return True if the first run's part still holds: no key or part it depends on has changed."""
-        known = not self._is_first and name in self._known
+        known = not self.is_first and name in self._known
         return known and not (self._changed & self._read[name]) and self._changed.isdisjoint(made_of)
 
     def reuse(self, name: str, make: Callable[[], _Made], *made_of: str) -> _Made:
@@ -188,7 +191,7 @@ class Parts:
         if self.holds(name, *made_of):
             found: _Made = self._known[name]
             return found
-        if not self._is_first or self._first is None:
+        if not self.is_first or self._first is None:
             self._changed.add(name)
             return make()
         read = self._first[1]
@@ -203,7 +206,7 @@ class Parts:
 
     def register(self, name: str, value: _Made) -> _Made:
         """Register a part that every run computes; parts that depend on it still hold if its value is unchanged."""
-        if self._is_first:
+        if self.is_first:
             self._known[name] = value
         elif name in self._known and self._known[name] == value:
             self._changed.discard(name)
@@ -214,7 +217,7 @@ class Parts:
 
 
 _VALUE, _TEXT, _RANGE = "value", "text", "range"
-_SAYS_NOTHING: Final = ("source", "basis", "note", "description")
+_EXPLANATIONS: Final = ("source", "basis", "note", "description")
 _HARDWARE: Final = ("system", "software")
 _EXPECT: Final = "expect"
 
@@ -223,11 +226,11 @@ _EXPECT: Final = "expect"
 class Value:
     """The value of a key."""
 
-    value: object  # what is compared; a quantity in its SI base unit
+    value: object  # a quantity in its SI base unit
     text: str  # as it was written
 
     def same_as(self, other: Value) -> bool:
-        """Return True if values or texts agree; for some results only the text is known."""
+        """Return True if the values or the texts agree; some stored results have only the text."""
         return self.value == other.value or self.text == other.text
 
 
@@ -242,17 +245,17 @@ def flat(data: Any, key: str = "") -> Iterator[tuple[str, Value]]:
         if data.get(_RANGE) is not None:
             yield f"{key}.{_RANGE}", Value(data[_RANGE], flow(data[_RANGE]))
     elif isinstance(data, Mapping) and data:
-        for name, each in data.items():
-            if name not in _SAYS_NOTHING:
-                yield from flat(each, f"{key}.{name}".lstrip("."))
-    elif isinstance(data, Sequence) and any(isinstance(each, Mapping) for each in data):
+        for name, value in data.items():
+            if name not in _EXPLANATIONS:
+                yield from flat(value, f"{key}.{name}".lstrip("."))
+    elif isinstance(data, Sequence) and any(isinstance(value, Mapping) for value in data):
         yield from flat(dict(enumerate(data)), key)
     elif data is not None:
         yield key, Value(data, data if isinstance(data, str) else flow(data))
 
 
 def scenario_keys(scenario: Mapping[str, object]) -> dict[str, Value]:
-    """Return the keys of a resolved scenario without hardware, software and expectations."""
+    """Return the values of a resolved scenario by key, without hardware, software and expectations."""
     return dict(flat({name: part for name, part in scenario.items() if name not in (*_HARDWARE, _EXPECT)}))
 
 

@@ -46,7 +46,7 @@ class AutoSpec(Spec):
 
     @abstractmethod
     def findings(self, spec: Any) -> Iterator[Finding]:
-        """Yield problems of pinned keys that no choice of the other keys can solve."""
+        """Yield problems of pins, the given keys, that no choice of the other keys can solve."""
 
 
 class AutoTrainingSpec(AutoSpec):
@@ -70,7 +70,7 @@ class AutoTrainingSpec(AutoSpec):
 
 @lru_cache
 def auto_part(pins: type[AutoSpec]) -> type[BaseModel]:
-    """Return a model of the key `parallelism` alone, which is read before the other keys."""
+    """Return a class that validates only the key `parallelism` of a scenario, which is read first."""
     config = ConfigDict(extra="ignore", frozen=True)
     part: type[BaseModel] = create_model("Part", __config__=config, **{PARALLELISM: (pins, ...)})  # type: ignore[call-overload]
     return part
@@ -78,8 +78,8 @@ def auto_part(pins: type[AutoSpec]) -> type[BaseModel]:
 
 def is_auto(document: Document) -> bool:
     """Return True if the search is to choose the layout."""
-    division = document.data.get(PARALLELISM) if isinstance(document.data, dict) else None
-    return division == AUTO or (isinstance(division, dict) and AUTO in division)
+    layout = document.data.get(PARALLELISM) if isinstance(document.data, dict) else None
+    return layout == AUTO or (isinstance(layout, dict) and AUTO in layout)
 
 
 def spelled_out(document: Document) -> Document:
@@ -90,41 +90,41 @@ def spelled_out(document: Document) -> Document:
 
 
 def without_given_division(base: Document, over: Document) -> Document:
-    """Return the base without its layout, if `over` asks for a search and the base gives a layout.
+    """Return the base without its explicit layout if `over` writes `parallelism: auto`, or else unchanged.
 
     All keys that the search chooses are dropped. The batch size stays, unless `over` gives another.
     """
-    division = base.data.get(PARALLELISM) if isinstance(base.data, dict) else None
-    if not is_auto(over) or is_auto(base) or not isinstance(division, dict):
+    layout = base.data.get(PARALLELISM) if isinstance(base.data, dict) else None
+    if not is_auto(over) or is_auto(base) or not isinstance(layout, dict):
         return base
-    factors = [division.get(name) for name in _FACTORS]
-    data: dict[str, Any] = {PARALLELISM: {key: division[key] for key in _NEVER_CHOSEN if key in division}}
+    factors = [layout.get(name) for name in _FACTORS]
+    data: dict[str, Any] = {PARALLELISM: {key: layout[key] for key in _NEVER_CHOSEN if key in layout}}
     if base.data.get(BATCH) is None and all(isinstance(factor, int) for factor in factors):
         data[BATCH] = prod(factor for factor in factors if isinstance(factor, int))
     memory = base.data.get("memory")
     if isinstance(memory, dict):
         # I/O tiles of a pipeline fetch samples; the search does not choose their number.
-        chosen = (*_CHOSEN_MEMORY, "io_tiles") if division.get("execution") == "phased" else _CHOSEN_MEMORY
-        data["memory"] = {key: value for key, value in memory.items() if key not in chosen}
+        chosen_keys = (*_CHOSEN_MEMORY, "io_tiles") if layout.get("execution") == "phased" else _CHOSEN_MEMORY
+        data["memory"] = {key: value for key, value in memory.items() if key not in chosen_keys}
     places = {path: place for path, place in base.places.items() if path[:1] != (PARALLELISM,) or len(path) == 1}
-    given = {PARALLELISM: division, "memory": memory if isinstance(memory, dict) else {}}
-    return _with(replace(base, places=places, division=given), data)
+    replaced = {PARALLELISM: layout, "memory": memory if isinstance(memory, dict) else {}}
+    return _with(replace(base, places=places, division=replaced), data)
 
 
 def with_given_division(document: Document) -> Document | None:
-    """Return the document with the layout that `auto` replaced and with the given pins, or None if they disagree."""
+    """Return the document with the layout that `auto` replaced, or None if there is none or a pin contradicts it."""
     if document.division is None or not is_auto(document):
         return None
     pins = {key: value for key, value in document.data[PARALLELISM].items() if key != AUTO}
-    division = document.division[PARALLELISM]
-    if any(division.get(key, value) != value for key, value in pins.items()):
+    layout = document.division[PARALLELISM]
+    if any(layout.get(key, value) != value for key, value in pins.items()):
         return None
     memory = {**document.division["memory"], **(document.data.get("memory") or {})}
-    return _with(document, {PARALLELISM: {**division, **pins}, "memory": memory})
+    return _with(document, {PARALLELISM: {**layout, **pins}, "memory": memory})
 
 
 def undivided(document: Document, division: Mapping[str, Any]) -> Document:
-    """Return the document with a placeholder layout."""
+    """Return the document with `division`, a placeholder, in place of its layout."""
     return _with(document, {PARALLELISM: dict(division)})
 
 
@@ -138,12 +138,12 @@ def missing_batch(document: Document) -> list[Problem]:
 
 
 def misspelled(document: Document) -> list[Problem]:
-    """Return a problem if the layout is a word other than `auto`."""
-    division = document.data.get(PARALLELISM)
-    if not isinstance(division, str):
+    """Return a problem if `parallelism` is a word other than `auto`."""
+    layout = document.data.get(PARALLELISM)
+    if not isinstance(layout, str):
         return []
-    do = f"did you mean `{AUTO}`?" if nearest(division, [AUTO]) else f"write `{AUTO}`, or `key: value` lines under it"
-    what = f"{quoted(division)} is not a division"
+    do = f"did you mean `{AUTO}`?" if nearest(layout, [AUTO]) else f"write `{AUTO}`, or `key: value` lines under it"
+    what = f"{quoted(layout)} is not a division"
     return [Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)]
 
 

@@ -22,10 +22,10 @@ class Spec(BaseModel):
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, str]:
-    """Return the attribute name of each key in a file."""
+    """Return the attribute names of a section by their keys in files."""
     generator = model.model_config.get("alias_generator")
-    given = generator if callable(generator) else str
-    return {declared.alias or given(name): name for name, declared in model.model_fields.items()}
+    key_for = generator if callable(generator) else str
+    return {field.alias or key_for(name): name for name, field in model.model_fields.items()}
 
 
 _UNITS = ("_bytes_per_s", "_bytes", "_cycles", "_hz", "_s", "_w", "_j")

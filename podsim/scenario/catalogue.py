@@ -18,8 +18,8 @@ _KEY = re.compile(r"^(?=[a-z_]+:)", re.MULTILINE)
 _PLAIN = re.compile(r"[a-z_]+: +(?P<text>[A-Za-z0-9](?:[^\s:#]|[:#](?=\S)| (?=[^\s#]))*)\s*(?: #.*\s*)*")
 _LISTED = ("base", "description", "kind", "name", "system", "variants")
 LISTS = ("scenarios", "studies", "systems", "software")
-"""Kinds of entries."""
-_NAMED_ONLY = ("data", "generation", "forward", "serving")
+"""Titles of the lists."""
+_PRESENCE_ONLY = ("data", "generation", "forward", "serving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class Catalogue:
         """Return the entries that contain all words, ignoring case; the name of a list matches all its entries."""
 
         def matches(title: str) -> Any:
-            return tuple(each for each in getattr(self, title) if _has({**asdict(each), "list": title}, words))
+            entries = getattr(self, title)
+            return tuple(entry for entry in entries if _contains_all({**asdict(entry), "list": title}, words))
 
         return Catalogue(matches("scenarios"), matches("studies"), matches("systems"), matches("software"))
 
@@ -76,12 +77,12 @@ class Catalogue:
         return {kind: list(map(asdict, getattr(self, kind))) for kind in LISTS}
 
 
-def _lines(found: Catalogue) -> Iterator[str]:
+def _lines(entries: Catalogue) -> Iterator[str]:
     sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios": [_scenario_row(scenario) for scenario in found.scenarios],
-        "studies": [(study.name, f"podsim {study.command}", study.description) for study in found.studies],
-        "systems": [(system.name, system.description) for system in found.systems],
-        "software": [(each.name, each.description) for each in found.software],
+        "scenarios": [_scenario_row(scenario) for scenario in entries.scenarios],
+        "studies": [(study.name, f"podsim {study.command}", study.description) for study in entries.studies],
+        "systems": [(system.name, system.description) for system in entries.systems],
+        "software": [(stack.name, stack.description) for stack in entries.software],
     }
     for title, rows in sections.items():
         if rows:
@@ -89,9 +90,9 @@ def _lines(found: Catalogue) -> Iterator[str]:
             yield from _aligned(rows)
 
 
-def _scenario_row(each: ListedScenario) -> tuple[str, ...]:
-    variants = f"; variants: {', '.join(each.variants)}" if each.variants else ""
-    return each.name, each.kind, each.system, each.description + variants
+def _scenario_row(scenario: ListedScenario) -> tuple[str, ...]:
+    variants = f"; variants: {', '.join(scenario.variants)}" if scenario.variants else ""
+    return scenario.name, scenario.kind, scenario.system, scenario.description + variants
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -108,7 +109,7 @@ def catalogue() -> Catalogue:
     contents = [content for kind in kinds for content in files[kind].values()]
     code = disk.source(Path(__file__).parent.glob("**/*.py"))
     key = disk.digest([b"catalogue", code, *names, *contents])
-    return disk.cached(key, lambda: _catalogue_of(files), Catalogue.to_dict, _read)
+    return disk.cached(key, lambda: _catalogue_of(files), Catalogue.to_dict, _from_dict)
 
 
 def shipped_list(*words: str) -> Catalogue:
@@ -116,10 +117,10 @@ def shipped_list(*words: str) -> Catalogue:
     return catalogue().matching(words)
 
 
-def _read(kept: Mapping[str, Any]) -> Catalogue:
-    scenarios = (ListedScenario(**{**each, "variants": tuple(each["variants"])}) for each in kept["scenarios"])
-    studies = tuple(ListedStudy(**each) for each in kept["studies"])
-    systems, software = (tuple(ListedPart(**each) for each in kept[kind]) for kind in ("systems", "software"))
+def _from_dict(data: Mapping[str, Any]) -> Catalogue:
+    scenarios = (ListedScenario(**{**entry, "variants": tuple(entry["variants"])}) for entry in data["scenarios"])
+    studies = tuple(ListedStudy(**entry) for entry in data["studies"])
+    systems, software = (tuple(ListedPart(**entry) for entry in data[kind]) for kind in ("systems", "software"))
     return Catalogue(tuple(scenarios), studies, systems, software)
 
 
@@ -135,32 +136,32 @@ def _catalogue_of(files: Mapping[str, Mapping[str, bytes]]) -> Catalogue:
     )
 
 
-def _has(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
+def _contains_all(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
     text = " ".join(map(str, entry.values())).casefold()
     return all(word.casefold() in text for word in words)
 
 
 def _scenario(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedScenario:
-    own, chain = outlines[name], list(_chain(name, outlines))
-    merged: dict[str, Any] = {key: value for each in reversed(chain) for key, value in each.items()}
-    merged["model"] = {key: value for each in reversed(chain) for key, value in each.get("model", {}).items()}
+    outline, chain = outlines[name], list(_chain(name, outlines))
+    merged: dict[str, Any] = {key: value for base in reversed(chain) for key, value in base.items()}
+    merged["model"] = {key: value for base in reversed(chain) for key, value in base.get("model", {}).items()}
     description = str(merged.get("description", ""))
-    return ListedScenario(name, description, _kind(merged), _system(chain), tuple(own.get("variants", ())))
+    return ListedScenario(name, description, _activity_text(merged), _system(chain), tuple(outline.get("variants", ())))
 
 
 def _study(name: str, outline: Mapping[str, Any]) -> ListedStudy:
-    others = "serve" if "serving" in outline else "check"
-    command = {"study": "sweep", "goal": "plan"}.get(str(outline.get("kind")), others)
+    default = "serve" if "serving" in outline else "check"
+    command = {"study": "sweep", "goal": "plan"}.get(str(outline.get("kind")), default)
     return ListedStudy(name, command, str(outline.get("description", "")))
 
 
 def _part(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> ListedPart:
-    names = (str(each["name"]) for each in _chain(name, outlines) if "name" in each)
+    names = (str(base["name"]) for base in _chain(name, outlines) if "name" in base)
     return ListedPart(name, next(names, ""))
 
 
 def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the outlines of a file, its base and so on, until a base is not shipped."""
+    """Yield the outline of a shipped file and those of its bases, nearest first, as far as they are shipped."""
     seen: set[str] = set()
     while name in outlines and name not in seen:
         seen.add(name)
@@ -169,15 +170,15 @@ def _chain(name: str, outlines: Mapping[str, Mapping[str, Any]]) -> Iterator[Map
 
 
 def _system(chain: Sequence[Mapping[str, Any]]) -> str:
-    for each in chain:
-        given = each.get("system")
-        name = given.get("base") if isinstance(given, dict) else given
+    for outline in chain:
+        system = outline.get("system")
+        name = system.get("base") if isinstance(system, dict) else system
         if name is not None:
             return str(name)
     return ""
 
 
-def _kind(data: Mapping[str, Any]) -> str:
+def _activity_text(data: Mapping[str, Any]) -> str:
     from podsim.scenario.activity import Activity
     from podsim.scenario.document import Document
     from podsim.scenario.families.registry import activity_of
@@ -187,13 +188,13 @@ def _kind(data: Mapping[str, Any]) -> str:
 
 
 def _outline(name: str, text: str) -> dict[str, Any]:
-    """Return the top-level keys of a file that a list shows."""
+    """Return the outline of a file: the top-level keys that a list shows, parsed without the rest of the file."""
     outline: dict[str, Any] = {}
     rest = []
     for block in _KEY.split(text):
         key = block.partition(":")[0]
         plain = _PLAIN.fullmatch(block)
-        if key in _NAMED_ONLY:
+        if key in _PRESENCE_ONLY:
             outline[key] = {}
         elif key in _LISTED and plain:
             outline[key] = plain["text"]

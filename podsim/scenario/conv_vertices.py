@@ -16,7 +16,7 @@ Four = Annotated[tuple[Count, ...], Field(min_length=4, max_length=4)]
 
 
 class Passes(Spec):
-    """Cycles of the first pass over the inputs and of later ones."""
+    """Cycles of the first pass over the inputs and of each later pass."""
 
     later: CountOrZero
     """Later passes."""
@@ -25,7 +25,7 @@ class Passes(Spec):
 
 
 class WorkerTable(Spec):
-    """Worker cycles for 0, 1, 2 and 3 positions."""
+    """Worker cycles for 0, 1, 2 and 3 output positions."""
 
     later: Four
     """Later passes."""
@@ -34,7 +34,7 @@ class WorkerTable(Spec):
 
 
 class ByFormat(Spec):
-    """Number for each format."""
+    """Two numbers, for half and for single precision."""
 
     half: CountOrZero
     """Half precision."""
@@ -47,7 +47,7 @@ class ByFormat(Spec):
 
 
 class ElementsByFormat(ByFormat):
-    """Elements per format, at least one."""
+    """Two numbers of elements, for half and for single precision; at least one each."""
 
     half: Count
     """Half precision."""
@@ -56,7 +56,7 @@ class ElementsByFormat(ByFormat):
 
 
 class AmpVertex(Spec):
-    """The 1x1 matrix vertex."""
+    """The matrix vertex for kernels of one position."""
 
     fixed: CountOrZero
     """Supervisor cycles of a call."""
@@ -95,7 +95,7 @@ class AmpVertex(Spec):
 
 
 class ByFilterHeight(Spec):
-    """Cycles by kernel rows held in the matrix unit at once."""
+    """Cycles by the number of kernel rows whose weights are in the matrix unit at the same time."""
 
     one: CountOrZero
     """One row."""
@@ -110,7 +110,7 @@ class ByFilterHeight(Spec):
 
 
 class ByStride(Spec):
-    """Number for each output stride."""
+    """Two numbers, for output strides of 1 and of 2."""
 
     one: Count
     """Stride of 1."""
@@ -123,7 +123,7 @@ class ByStride(Spec):
 
 
 class ByWidth(Spec):
-    """Cycles by width of the vectors."""
+    """Cycles for vectors of half and of full width."""
 
     half_width: CountOrZero
     """Half width."""
@@ -136,7 +136,7 @@ class ByWidth(Spec):
 
 
 class Nx1Vertex(Spec):
-    """The matrix vertex for spatial kernels."""
+    """The matrix vertex for kernels of several positions."""
 
     fixed: CountOrZero
     """Supervisor cycles of a call."""
@@ -213,7 +213,7 @@ class SlicVertex(Spec):
 
 
 class VmacVertex(Spec):
-    """Vector multiply-adds over convolution groups."""
+    """The vertex that multiplies and adds vectors over convolution groups."""
 
     fixed: CountOrZero
     """Supervisor cycles of a call."""
@@ -236,7 +236,7 @@ class VmacVertex(Spec):
 
 
 class HmacVertex(Spec):
-    """Dot products over few channels."""
+    """The vertex for dot products over few channels."""
 
     output: CountOrZero
     """Worker cycles per output and position of the kernel."""
@@ -246,7 +246,7 @@ class HmacVertex(Spec):
     """Products per worker cycle, single."""
 
     def products_per_cycle(self, dtype: str) -> int:
-        """Products per worker cycle of a format."""
+        """Return the products per worker cycle for inputs in `fp16` or `fp32`."""
         return self.single_products_per_cycle if dtype == "fp32" else self.half_products_per_cycle
 
 

@@ -35,7 +35,7 @@ class PixelSpec(Spec):
 
     @property
     def arrives_in_bytes(self) -> bool:
-        """True if the device casts and normalises what arrives."""
+        """True if pixels arrive as bytes, which the device casts and normalises."""
         return self.pixel_format == "uint8"
 
     @property
@@ -104,7 +104,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
     """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]] = AutoImageSpec
-    redone: ClassVar[str] = "segment"
+    recomputed_unit: ClassVar[str] = "segment"
     pipeline_splits: tuple[str, ...] = ()
     """Names of the blocks that start on the next IPU; the whole model is on one IPU if left out."""
     recomputation: Literal["none", "segment"] | None = None
@@ -139,7 +139,7 @@ class ImageParallelismSpec(TrainingLayoutSpec):
         return max(1.0, (spec.data.samples_per_epoch or 0) / self.batch_size / calls)
 
     @model_validator(mode="after")
-    def _checkpoints_serve(self) -> ImageParallelismSpec:
+    def _checkpoints_need_recomputation(self) -> ImageParallelismSpec:
         if self.checkpoints and self.recomputation != "segment":
             raise BadValueError("checkpoints serve recomputation, which is off", "add `recomputation: segment`")
         return self
@@ -172,7 +172,7 @@ class ImageOptimizerSpec(TrainingOptimizerSpec):
 
     @property
     def arithmetic(self) -> NumberFormat:
-        """Format of the optimizer's arithmetic, which is that of its state."""
+        """Number format in which weights are updated: that of the optimizer state."""
         return self.state
 
 
@@ -237,7 +237,7 @@ class EpochRunSpec(TrainingRunSpec):
         return self
 
     @model_validator(mode="after")
-    def _every_key_counts(self) -> EpochRunSpec:
+    def _run_has_one_end(self) -> EpochRunSpec:
         if self.epochs is not None and self.samples is not None:
             do = "keep one of the two; `null` takes the other away"
             raise BadValueError("`samples` and `epochs` are both given", do)
@@ -253,7 +253,7 @@ class EpochRunSpec(TrainingRunSpec):
         return self.epochs is not None or self.samples is not None
 
     def epoch_count(self, samples_per_epoch: int) -> float | None:
-        """Return the passes over the training set, at the batch size of a log if there is one; None without end."""
+        """Return the number of passes over the training set, or None if the length of the run is not given."""
         if self.samples is not None:
             return self.samples / samples_per_epoch
         return self.epochs.count if isinstance(self.epochs, LoggedEpochs) else self.epochs
@@ -265,7 +265,7 @@ class EpochRunSpec(TrainingRunSpec):
 
     @property
     def is_converged(self) -> bool:
-        """True if the epochs were logged; a plain number of epochs does not claim convergence."""
+        """True if the epochs are those of a logged run, which reached its target; a plain number of epochs may not."""
         return isinstance(self.epochs, LoggedEpochs)
 
     @property
@@ -274,9 +274,9 @@ class EpochRunSpec(TrainingRunSpec):
         return isinstance(self.epochs, LoggedEpochs)
 
     def without_end(self) -> EpochRunSpec:
-        """Return the run with throughput only, and with as many session calls."""
-        gone = dict.fromkeys(("epochs", "samples", "setup", "checkpoint", "validation"))
-        return self.model_copy(update=gone)
+        """Return the run without a length, so that only throughput follows, and with its session calls."""
+        ends = ("epochs", "samples", "setup", "checkpoint", "validation")
+        return self.model_copy(update=dict.fromkeys(ends))
 
     @property
     def batch_size(self) -> int | None:

@@ -35,7 +35,7 @@ class Row:
         return f"{self.where}:{[*self.texts].index(column) + 1}"
 
     def wrong(self, column: str, message: str, do: str) -> SpecError:
-        """Return the error for a value."""
+        """Return the error for a value of this row."""
         return SpecError([Problem(self.place(column), column, message, do)])
 
     def number(self, column: str, needs: str, allowed: Callable[[float], bool], example: str) -> float:
@@ -54,7 +54,7 @@ def text_of(path: Path) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise _of_line(path, line, "the file is not text in UTF-8", "save it as UTF-8") from None
+        raise _line_error(path, line, "the file is not text in UTF-8", "save it as UTF-8") from None
 
 
 def rows_of(
@@ -74,29 +74,29 @@ def rows_of(
     lines = _lines(text, name)
     number, columns = next(lines, (1, []))
     _check_columns(f"{name}:{number}", columns, needed, optional)
-    made, problems = list[T](), list[Problem]()
+    results, problems = list[T](), list[Problem]()
     for number, values in lines:
-        if len(made) == most:
-            raise _of_line(name, number, f"there are more than {most:,} rows", "cut the file into parts")
+        if len(results) == most:
+            raise _line_error(name, number, f"there are more than {most:,} rows", "cut the file into parts")
         try:
             if len(values) != len(columns):
                 do = "give one value for every column; quote those with commas"
-                raise _of_line(name, number, f"has {len(values)} values, not {len(columns)}", do)
-            made.append(make(Row(f"{name}:{number}", dict(zip(columns, values, strict=True)))))
+                raise _line_error(name, number, f"has {len(values)} values, not {len(columns)}", do)
+            results.append(make(Row(f"{name}:{number}", dict(zip(columns, values, strict=True)))))
         except SpecError as error:
             problems += error.problems
         if len(problems) >= _MOST_PROBLEMS:
-            problems += _of_line(name, number, "the rest was not read", "mend what is above first").problems
+            problems += _line_error(name, number, "the rest was not read", "mend what is above first").problems
             break
     if problems:
         raise SpecError(problems)
-    if not made:
-        raise _of_line(name, number, "there are no rows", "add a line for each")
-    return made
+    if not results:
+        raise _line_error(name, number, "there are no rows", "add a line for each")
+    return results
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Values of each line that has some, with its number."""
+    """Yield line number and values of each line that is not blank."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
     number = 1
     try:
@@ -105,24 +105,24 @@ def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, stripped
             number = reader.line_num + 1
     except csv.Error as error:
-        raise _of_line(name, number, f"cannot be read: {error}", "close quotes, or save it as CSV") from None
+        raise _line_error(name, number, f"cannot be read: {error}", "close quotes, or save it as CSV") from None
 
 
 def _check_columns(where: str, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] | None) -> None:
-    """Refuse a first line without some column, or with one that is unknown or there twice."""
-    problems, known = list[Problem](), (*needed, *(optional or ()))
+    """Raise an error if the header lacks a needed column, or has an unknown or a repeated one."""
+    problems, columns = list[Problem](), (*needed, *(optional or ()))
     if missing := [f"`{name}`" for name in needed if name not in names]:
         what = f"column{'s' * (len(missing) > 1)} {', '.join(missing)} not found"
         problems.append(Problem(f"{where}:1", "", what, f"let the first line be {','.join(needed)}"))
     for column, name in enumerate(names, 1):
-        if name in names[: column - 1] and name in known:
+        if name in names[: column - 1] and name in columns:
             problems.append(Problem(f"{where}:{column}", name, "this column is there twice", "remove one of them"))
-        elif optional is not None and name not in known:
+        elif optional is not None and name not in columns:
             what = f"column {quoted(name or None)} is not known"
-            problems.append(Problem(f"{where}:{column}", "", what, known_here(name, known, "remove the column")))
+            problems.append(Problem(f"{where}:{column}", "", what, known_here(name, columns, "remove the column")))
     if problems:
         raise SpecError(problems)
 
 
-def _of_line(name: object, number: int, message: str, do: str) -> SpecError:
+def _line_error(name: object, number: int, message: str, do: str) -> SpecError:
     return SpecError([Problem(f"{name}:{number}:1", "", message, do)])

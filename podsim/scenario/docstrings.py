@@ -20,17 +20,17 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
     """Return the description of each field of a model, inherited fields included."""
     docs: dict[str, str] = {}
     for kind in reversed(model.__mro__):
-        docs |= _classes(kind.__module__).get(kind.__name__, {}) if issubclass(kind, BaseModel) else {}
+        docs |= _docs_of_module(kind.__module__).get(kind.__name__, {}) if issubclass(kind, BaseModel) else {}
     return docs
 
 
 @lru_cache
-def _classes(module: str) -> dict[str, dict[str, str]]:
+def _docs_of_module(module: str) -> dict[str, dict[str, str]]:
     tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: dict(_texts(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {node.name: dict(_docs_of_class(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _texts(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _docs_of_class(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for field, text in pairwise(node.body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
             value = text.value

@@ -20,8 +20,9 @@ KeyPath = tuple[str | int, ...]
 
 MAX_DEPTH = 50
 VALUE = "value"
-"""The key that makes a mapping one number with its source."""
-NO_TEXT = ("text holds half a character, a lone surrogate", "write the whole character")
+"""Key of the number in a mapping that also has its source."""
+LONE_SURROGATE = ("text holds half a character, a lone surrogate", "write the whole character")
+"""Message and cure for text that cannot be encoded in UTF-8."""
 
 
 def is_text(value: str) -> bool:
@@ -35,7 +36,7 @@ def is_text(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Key next to the name of a pod or stack that no longer applies, since another pod or stack was named."""
+    """Key that a scenario wrote next to the name of a pod or stack, before an override named another one."""
 
     key: KeyPath
     value: Any
@@ -86,7 +87,7 @@ class Document:
 
 
 def refusal(where: str, message: str, do: str) -> SpecError:
-    """Return an error with one problem of a file: where, what is wrong and what to do."""
+    """Return an error with one problem of a file."""
     return SpecError([Problem(where, "", message, do)])
 
 
@@ -104,15 +105,15 @@ def _plain(value: Any, path: KeyPath) -> Any:
     if len(path) > MAX_DEPTH:
         raise _problem(path[:2], f"values are nested in more than {MAX_DEPTH} levels", "give a mapping of few levels")
     if isinstance(value, Mapping):
-        return {_key(key, path): _plain(each, (*path, key)) for key, each in value.items()}
+        return {_key(key, path): _plain(part, (*path, key)) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each, (*path, place)) for place, each in enumerate(value)]
+        return [_plain(part, (*path, place)) for place, part in enumerate(value)]
     return _scalar(value, path)
 
 
 def _key(key: Any, path: KeyPath) -> str:
     if isinstance(key, str) and not is_text(key):
-        raise _problem(path, *NO_TEXT)
+        raise _problem(path, *LONE_SURROGATE)
     if not isinstance(key, str) or not key:
         raise _problem(path, f"a key must be text, not {quoted(key)}", 'write for example `{"data": {"dropout": 0.1}}`')
     return key
@@ -121,7 +122,7 @@ def _key(key: Any, path: KeyPath) -> str:
 def _scalar(value: Any, path: KeyPath) -> Any:
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(value, str) and not is_text(value):
-        raise _problem(path, *NO_TEXT)
+        raise _problem(path, *LONE_SURROGATE)
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Integral):

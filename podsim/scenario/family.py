@@ -14,7 +14,7 @@ Sections = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Family of models."""
+    """Family of models: the keys of `model`, and the other sections of a scenario by activity."""
 
     label: str  # a member of the family in a sentence
     model: Any  # type of the section `model`

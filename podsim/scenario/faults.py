@@ -72,14 +72,14 @@ class FaultSpec(Spec):
         'ipu 3 at 90 % of its clock'
         """
         key = SLOWER[self.subject]
-        left = getattr(self, key).provenance.text
+        speed = getattr(self, key).provenance.text
         window = "" if not self.begin else f" from {self.begin.provenance.text}"
         until = "" if self.end is None else f" until {self.end.provenance.text}"
-        return f"{self.name} at {left} of its {key}{window}{until}"
+        return f"{self.name} at {speed} of its {key}{window}{until}"
 
     def meets(self, other: FaultSpec) -> bool:
         """Return True if both concern the same part at the same time."""
-        ahead, behind = sorted((self, other), key=lambda each: each.begin)
+        ahead, behind = sorted((self, other), key=lambda fault: fault.begin)
         return self._part == other._part and (ahead.end is None or ahead.end > behind.begin)
 
     @property
@@ -89,15 +89,17 @@ class FaultSpec(Spec):
 
     @model_validator(mode="after")
     def _is_one_fault(self) -> FaultSpec:
-        named = [key for key in SLOWER if getattr(self, key) is not None]
-        if len(named) != 1:
-            what = "no part is named" if not named else f"{' and '.join(f'`{key}`' for key in named)} are both named"
+        subjects = [key for key in SLOWER if getattr(self, key) is not None]
+        if len(subjects) != 1:
+            what = (
+                "no part is named" if not subjects else f"{' and '.join(f'`{key}`' for key in subjects)} are both named"
+            )
             raise BadValueError(what, "name one part: `ipu`, `link`, `machine` or `host`")
-        wanted = SLOWER[named[0]]
-        given = [key for key in dict.fromkeys(SLOWER.values()) if getattr(self, key) is not None]
-        if given != [wanted]:
-            what = f"`{named[0]}` goes with `{wanted}`" + (f", not with `{given[0]}`" if given else "")
-            raise BadValueError(what, f"write what is left of it, `{wanted}: 50 %`")
+        expected = SLOWER[subjects[0]]
+        speeds = [key for key in dict.fromkeys(SLOWER.values()) if getattr(self, key) is not None]
+        if speeds != [expected]:
+            what = f"`{subjects[0]}` goes with `{expected}`" + (f", not with `{speeds[0]}`" if speeds else "")
+            raise BadValueError(what, f"write what is left of it, `{expected}: 50 %`")
         if (self.machine is None) != (self.part is None):
             raise BadValueError("`machine` and `part` go together", "write both, `machine: 0, part: gw_link`")
         if self.end is not None and self.end <= self.begin:
@@ -114,16 +116,16 @@ def fault_findings(
     machines, hosts = sorted({ipu // system.machine.ipu_count for ipu in ipus}), range(int(system.host_count))
     for number, fault in enumerate(faults):
         place = ("faults", number)
-        for key, numbers, there, what in (
+        for key, numbers, existing, what in (
             ("ipu", (fault.ipu,), ipus, "IPUs that run"),
             ("link", fault.link or (), ipus, "IPUs that run"),
             ("machine", (fault.machine,), machines, "machines that run"),
             ("host", (fault.host,), hosts, "host servers"),
         ):
-            beyond = [each for each in numbers if each is not None and each not in there]
+            beyond = [each for each in numbers if each is not None and each not in existing]
             if beyond:
-                missing = f"there is no {key} {beyond[0]} among the {len(there)} {what}"
-                yield (*place, key), missing, f"use {_numbers(there)}"
+                missing = f"there is no {key} {beyond[0]} among the {len(existing)} {what}"
+                yield (*place, key), missing, f"use {_numbers(existing)}"
         if fault.link and len(set(fault.link)) == 1:
             yield (*place, "link"), f"IPU {fault.link[0]} has no link to itself", "name two IPUs that are joined"
         if not has_run and (fault.begin or fault.end is not None):
@@ -135,12 +137,12 @@ def fault_findings(
                 break
 
 
-def _numbers(there: Sequence[int]) -> str:
+def _numbers(numbers: Sequence[int]) -> str:
     """Return sorted numbers as a list of ranges.
 
     >>> _numbers([0, 1, 2, 8, 9])
     '0 to 2 or 8 to 9'
     """
-    firsts = [each for place, each in enumerate(there) if not place or there[place - 1] != each - 1]
-    lasts = [each for place, each in enumerate(there, 1) if place == len(there) or there[place] != each + 1]
+    firsts = [number for place, number in enumerate(numbers) if not place or numbers[place - 1] != number - 1]
+    lasts = [number for place, number in enumerate(numbers, 1) if place == len(numbers) or numbers[place] != number + 1]
     return " or ".join(f"{first} to {last}" for first, last in zip(firsts, lasts, strict=True))

@@ -25,7 +25,7 @@ from podsim.scenario.sections import (
 
 
 class BatchesSpec(Spec):
-    """Sequence of batches."""
+    """Batches of forward passes, one after the other."""
 
     batches_per_call: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 64
     """Batches of each replica that one session call runs, one after the other."""
@@ -45,7 +45,7 @@ class BatchesSpec(Spec):
 
 
 class PassSpec(BatchesSpec):
-    """Sequence of batches for a model that podsim builds."""
+    """Batches of forward passes for a model that podsim builds."""
 
     batch_size: Count = 1
     """Sequences or images of one batch."""
@@ -138,7 +138,7 @@ class ForwardScenario(Scenario):
 
     @property
     def calls(self) -> BatchesSpec:
-        """Section with the sequence of batches: `forward`, or `data` for a model that is read from a file."""
+        """Section with the batches: `forward`, or `data` for a model that is read from a file."""
         found: BatchesSpec = getattr(self, "forward", self.data)
         return found
 

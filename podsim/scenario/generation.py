@@ -54,13 +54,13 @@ class AutoInferenceSpec(AutoSpec):
 
     def findings(self, spec: GenerationScenario) -> Iterator[Finding]:
         """Yield problems of shards or stages that exceed a link domain or the model."""
-        wrong = [
+        problems = [
             *ipu_pins(spec.system, "tensor_parallel", self.tensor_parallel),
             *ipu_pins(spec.system, "pipeline_stages", self.pipeline_stages),
         ]
-        yield from wrong or self._of_a_model(spec)
+        yield from problems or self._model_findings(spec)
 
-    def _of_a_model(self, spec: GenerationScenario) -> Iterator[Finding]:
+    def _model_findings(self, spec: GenerationScenario) -> Iterator[Finding]:
         shards, batches = self.tensor_parallel or 1, self.batches_in_flight
         pinned = InferenceParallelismSpec(tensor_parallel=shards, pipeline_stages=self.pipeline_stages or 1)
         yield from pinned.findings(spec)
@@ -170,7 +170,7 @@ class GenerationScenario(Scenario):
 
     @property
     def copy_count(self) -> int:
-        """Copies of the model that fit the pod, each within one link domain."""
+        """Number of copies of the model that fit the pod, each within one link domain."""
         return self.system.room_for(self.parallelism.ipu_count)
 
     def division_findings(self) -> Iterator[Finding]:
@@ -194,19 +194,19 @@ class GenerationScenario(Scenario):
             what = f"{self.memory.io_tiles} of {tiles} tiles"
             yield ("memory", "io_tiles"), what, "leave tiles to compute; use 32 or 64"
         yield from one_share(self.memory.available_memory_proportion)
-        yield from self._requests()
+        yield from self._request_findings()
 
-    def _requests(self) -> Iterator[Finding]:
-        held, lengths = self.generation.sequence_length, self.serving.lengths if self.serving else None
+    def _request_findings(self) -> Iterator[Finding]:
+        room, lengths = self.generation.sequence_length, self.serving.lengths if self.serving else None
         for name in ("prompt_tokens", "output_tokens") if self.serving and not lengths else ():
             if (count := getattr(self.generation, name)) > MOST_TOKENS:
                 what = f"requests of {count:,} tokens are longer than can be served"
                 yield ("generation", name), what, f"use at most {MOST_TOKENS:,}, or give serving.lengths"
-        for number, each in enumerate(lengths or ()):
-            if each.prompt_tokens + each.output_tokens > held:
-                asked = f"{each.prompt_tokens} + {each.output_tokens} tokens"
+        for number, request in enumerate(lengths or ()):
+            if request.prompt_tokens + request.output_tokens > room:
+                size = f"{request.prompt_tokens} + {request.output_tokens} tokens"
                 yield (
                     ("serving", "lengths", number),
-                    f"{asked}; generation makes room for {held} per sequence",
+                    f"{size}; generation makes room for {room} per sequence",
                     "raise generation.prompt_tokens or output_tokens, or shorten the request",
                 )

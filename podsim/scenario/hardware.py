@@ -170,7 +170,7 @@ _Part = TypeVar("_Part")
 
 
 def present(part: _Part | None) -> _Part:
-    """Return an optional part whose presence was checked before."""
+    """Return a part without its None type; the caller knows that it is there."""
     assert part is not None
     return part
 
@@ -208,14 +208,14 @@ class Machine(HardwareSpec):
     @property
     def rung_bytes_per_s(self) -> float:
         """Bandwidth of all IPU-Links between the two IPUs of a rung, in one direction; infinite without links. [B/s]"""
-        return self._over(self.rung_link_count)
+        return self._bandwidth(self.rung_link_count)
 
     @property
     def rail_bytes_per_s(self) -> float:
         """Bandwidth of all IPU-Links between neighbouring rungs on one side, in one direction. [B/s]"""
-        return self._over(self.rail_link_count)
+        return self._bandwidth(self.rail_link_count)
 
-    def _over(self, links: int | None) -> float:
+    def _bandwidth(self, links: int | None) -> float:
         return links * self.ipu_link.bandwidth_bytes_per_s if links and self.ipu_link else math.inf
 
     @model_validator(mode="after")
@@ -280,14 +280,14 @@ class System(HardwareSpec):
         if self.ipu_count > _MOST_IPUS:
             what = f"{self.ipu_count} IPUs are more than a pod can have"
             raise BadValueError(what, f"use at most {_MOST_IPUS} IPUs")
-        count, whole = self.machine_count, self.pod_machine_count
-        if whole is None:
+        machines, pod_machines = self.machine_count, self.pod_machine_count
+        if pod_machines is None:
             return self
-        if count > whole or count & (count - 1):
-            what = f"{count} machines are no partition of {whole}: partitions are powers of two"
-            raise BadValueError(what, f"use {1 << (min(count, whole).bit_length() - 1)} machines")
-        if self.topology == "torus" and count < min(whole, self.link_domain_machine_count):
-            what = f"the ends of a partition of {count} machines are not joined"
+        if machines > pod_machines or machines & (machines - 1):
+            what = f"{machines} machines are no partition of {pod_machines}: partitions are powers of two"
+            raise BadValueError(what, f"use {1 << (min(machines, pod_machines).bit_length() - 1)} machines")
+        if self.topology == "torus" and machines < min(pod_machines, self.link_domain_machine_count):
+            what = f"the ends of a partition of {machines} machines are not joined"
             raise BadValueError(what, "use `topology: ladder`")
         return self
 
@@ -329,8 +329,8 @@ class System(HardwareSpec):
         return domain * self.domain_ipu_count + place * ipus_per_copy
 
     def machines_of(self, copies: int, ipus_per_copy: int) -> int:
-        """Return the number of machines with an IPU of the first `copies` copies of a model."""
+        """Return the number of machines that the first `copies` copies of a model occupy."""
         per_domain = self.domain_ipu_count // ipus_per_copy
         domains, rest = divmod(copies, per_domain)
-        of_domain, of_rest = (-(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest))
-        return domains * of_domain + of_rest
+        full, partial = (-(-count * ipus_per_copy // self.machine.ipu_count) for count in (per_domain, rest))
+        return domains * full + partial

@@ -42,78 +42,81 @@ def data_file(name: str) -> Path:
 
 
 class Name(str):
-    """Name of a file with the folders in which it is looked up."""
+    """Name of a file, with the folders in which it is looked up."""
 
     folders: tuple[Path, ...] = ()  # nearest first
 
     @classmethod
     def within(cls, text: str, folders: Sequence[Path]) -> Name:
-        """Return a name as written in a file of one of the folders."""
+        """Return a name with its folders; a name that has folders keeps them."""
         name = text if isinstance(text, cls) else cls(text)
         name.folders = name.folders or tuple(folders)
         return name
 
 
 def find(name: str, kind: str, folders: Sequence[Path], place: str = "", key: str = "") -> Path:
-    """Return the path of the file with a name.
+    """Return the path of the file that a name means, or raise a `SpecError` for the key at `place`.
 
     A bare name that is shipped always means the shipped file; a name with a folder or a suffix is a path.
     """
-    if known := shipped(name, kind):
-        return known
+    if shipped_file := shipped(name, kind):
+        return shipped_file
     for path in _candidates(name, kind, folders):
-        if _is(Path.is_file, path):
+        if _holds(Path.is_file, path):
             return path
     what = kind_name(kind)
     for path in _candidates(name, kind, folders):
-        if _is(Path.is_dir, path):
+        if _holds(Path.is_dir, path):
             raise SpecError([Problem(place, key, f"`{path}` is a folder, not a {what}", "name a file in it")])
-        if _is(Path.is_symlink, path) and not _is(Path.exists, path):
+        if _holds(Path.is_symlink, path) and not _holds(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is a link that leads to no file", "name a file")])
-        if _is(Path.exists, path):
+        if _holds(Path.exists, path):
             raise SpecError([Problem(place, key, f"`{path}` is no ordinary file", "name a file")])
     message = f"no {what} {quoted(name)} was found" if name else f"the name of the {what} is empty"
-    raise SpecError([Problem(place, key, message, _advice(name, kind, folders))])
+    raise SpecError([Problem(place, key, message, _cure_for_missing(name, kind, folders))])
 
 
 def shipped(name: str, kind: str) -> Path | None:
-    """Return the shipped file of a bare name, or None if there is no such file of this kind."""
+    """Return the shipped file of a kind with a name, or None; a name with a folder or a suffix is never shipped."""
     if not name or Path(name).name != name or _without_suffix(name) != name:
         return None
     paths = (folder / f"{name}.yaml" for folder in _folders(data_root(), kind))
-    return next((path for path in paths if _is(Path.is_file, path)), None)
+    return next((path for path in paths if _holds(Path.is_file, path)), None)
 
 
 def unread_namesakes(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Namesake]:
     """Yield the files that have the name of a shipped file, differ from it, and are not read."""
-    known = shipped(name, kind)
-    for path in _candidates(name, kind, folders) if known is not None else ():
-        if known is not None and _is(Path.is_file, path) and not _is(partial(_has_content_of, known), path):
+    shipped_file = shipped(name, kind)
+    if shipped_file is None:
+        return
+    for path in _candidates(name, kind, folders):
+        if _holds(Path.is_file, path) and not _holds(partial(_is_identical, shipped_file), path):
             yield Namesake(str(name), kind_name(kind), str(path))
 
 
-def _has_content_of(known: Path, path: Path) -> bool:
-    if known.samefile(path):
+def _is_identical(shipped_file: Path, path: Path) -> bool:
+    if shipped_file.samefile(path):
         return True
-    content = known.read_bytes()
+    content = shipped_file.read_bytes()
     return read_at_most(path, len(content)) == content
 
 
 def namesake_notice(namesakes: Sequence[Namesake]) -> str:
-    """Return one line on files that have the name of a shipped file and were not read."""
-    first, *others = namesakes
-    if not others:
-        said = f"`{first.name}` is the shipped {first.kind}; `{first.path}` was not read"
-        return f"{said}: write `{first.path_to_write}` to use it"
-    listed = ", ".join(f"`{each.path}`" for each in namesakes[:_MOST_NAMESAKES])
+    """Return the notice that the shipped files were read, and not files nearby of the same name."""
+    first, *further = namesakes
+    if not further:
+        what = f"`{first.name}` is the shipped {first.kind}; `{first.path}` was not read"
+        return f"{what}: write `{first.path_to_write}` to use it"
+    listed = ", ".join(f"`{namesake.path}`" for namesake in namesakes[:_MOST_NAMESAKES])
     more = f" and {len(namesakes) - _MOST_NAMESAKES} more" if len(namesakes) > _MOST_NAMESAKES else ""
-    said = f"shipped files were used in place of files of their names that differ: {listed}{more} were not read"
-    return f"{said}; write the path, such as `{first.path_to_write}`, to use one"
+    what = f"shipped files were used in place of files of their names that differ: {listed}{more} were not read"
+    return f"{what}; write the path, such as `{first.path_to_write}`, to use one"
 
 
 def _candidates(name: str, kind: str, folders: Sequence[Path]) -> Iterator[Path]:
-    near = name.folders if isinstance(name, Name) else ()
-    for folder in dict.fromkeys((*(near or folders), Path(), *_folders(Path(), kind), *_folders(data_root(), kind))):
+    """Yield the paths that a name may mean, in the order of their precedence."""
+    folders = (isinstance(name, Name) and name.folders) or folders
+    for folder in dict.fromkeys((*folders, Path(), *_folders(Path(), kind), *_folders(data_root(), kind))):
         yield from (folder / f"{name}{suffix}" for suffix in _SUFFIXES if name)
 
 
@@ -121,44 +124,45 @@ def _without_suffix(name: str) -> str:
     return Path(name).name.removesuffix(".yaml").removesuffix(".yml")
 
 
-def _is(test: Callable[[Path], bool], path: Path) -> bool:
+def _holds(test: Callable[[Path], bool], path: Path) -> bool:
+    """Return the result of a test of a path; False for a path that no file can have."""
     try:
         return test(path)
     except (OSError, ValueError):  # a name that is too long, or holds a zero byte
         return False
 
 
-def _advice(written: str, kind: str, folders: Sequence[Path]) -> str:
-    """Return the cure for a name without a file: a file nearby, or a shipped name."""
-    if beside := _similar_file(written, folders):
-        return f"did you mean `{beside}`?"
-    name, names = _without_suffix(written), _names(kind)
+def _cure_for_missing(given: str, kind: str, folders: Sequence[Path]) -> str:
+    """Return what to write instead of a name that no file has: a file nearby, or a shipped name."""
+    if similar := _similar_file(given, folders):
+        return f"did you mean `{similar}`?"
+    name, names = _without_suffix(given), _names(kind)
     if kind != "scenario":
-        shorter = {each.partition("_")[2]: each for each in names}  # `gc200` is the file `ipu_gc200`
-        close = None if nearest(name, names) else nearest(name, shorter)
+        by_short_name = {known.partition("_")[2]: known for known in names}  # `gc200` is the file `ipu_gc200`
+        close = None if nearest(name, names) else nearest(name, by_short_name)
         if close:
-            return f"did you mean `{shorter[close]}`? known here: {', '.join(names)}"
+            return f"did you mean `{by_short_name[close]}`? known here: {', '.join(names)}"
         return known_here(name, names, "check the path")
     names += sorted(path.stem for path in shipped_files("study") if _is_scenario(path))
-    if pod := next((each for each in _names("pod") if sorted(each) == sorted(name)), None):
+    if pod := next((known for known in _names("pod") if sorted(known) == sorted(name)), None):
         return f"`{pod}` is a pod: name a scenario, and `--set system={pod}`; `podsim list` shows the shipped names"
     if close := nearest(name, names):
         return f"did you mean `{close}`? `podsim list` shows the shipped names"
-    holding = [each for each in names if len(name) >= _SHORTEST_WORD and name.casefold() in each.casefold()]
-    if not holding:
+    containing = [known for known in names if len(name) >= _SHORTEST_WORD and name.casefold() in known.casefold()]
+    if not containing:
         return "check the path; `podsim list` shows the shipped names"
-    listed = ", ".join(f"`{each}`" for each in holding[:_MOST_NAMES])
-    others = f" and {len(holding) - _MOST_NAMES} more" if len(holding) > _MOST_NAMES else ""
-    return f"write one of {listed}{others}; `podsim list {name}` says what each is"
+    listed = ", ".join(f"`{known}`" for known in containing[:_MOST_NAMES])
+    more = f" and {len(containing) - _MOST_NAMES} more" if len(containing) > _MOST_NAMES else ""
+    return f"write one of {listed}{more}; `podsim list {name}` says what each is"
 
 
-def _similar_file(written: str, folders: Sequence[Path]) -> Path | None:
+def _similar_file(given: str, folders: Sequence[Path]) -> Path | None:
     """Return a YAML file nearby whose name differs in its suffix only."""
-    for folder in dict.fromkeys((*folders, Path())) if written else ():
-        path = folder / written
-        lying = [path.parent / f"{_without_suffix(path.name)}{suffix}" for suffix in _SUFFIXES[1:]]
-        if found := next((each for each in lying if _is(Path.is_file, each)), None):
-            return found
+    for folder in dict.fromkeys((*folders, Path())) if given else ():
+        given_path = folder / given
+        paths = [given_path.parent / f"{_without_suffix(given_path.name)}{suffix}" for suffix in _SUFFIXES[1:]]
+        if similar := next((path for path in paths if _holds(Path.is_file, path)), None):
+            return similar
     return None
 
 
@@ -182,7 +186,7 @@ def shipped_files(kind: str) -> Iterator[Path]:
     elif kind == "study":
         yield from (root / STUDIES).glob("*.yaml")
     else:
-        yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _holds(path, kind))
+        yield from (path for path in (root / _FOLDERS[kind]).glob("*.yaml") if _is_of_kind(path, kind))
 
 
 def _is_scenario(path: Path) -> bool:
@@ -190,7 +194,7 @@ def _is_scenario(path: Path) -> bool:
     return not any(line.startswith("kind:") for line in path.read_text(encoding="utf-8").splitlines())
 
 
-def _holds(path: Path, kind: str) -> bool:
+def _is_of_kind(path: Path, kind: str) -> bool:
     return f"kind: {kind}" in path.read_text(encoding="utf-8").splitlines()
 
 
@@ -211,9 +215,9 @@ def display_path(path: Path) -> str:
 def is_as_shipped(file: tuple[str, str]) -> bool:
     """Return True if a file that was read, given by displayed path and SHA-256, is identical to a shipped file."""
     path, digest = file
-    own = data_root() / path
+    shipped_file = data_root() / path
     return (
         not Path(path).is_absolute()
-        and _is(Path.is_file, own)
-        and hashlib.sha256(own.read_bytes()).hexdigest() == digest
+        and _holds(Path.is_file, shipped_file)
+        and hashlib.sha256(shipped_file.read_bytes()).hexdigest() == digest
     )

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.lazy import LazySequence
 from podsim.options import Overrides
@@ -60,57 +61,58 @@ from podsim.scenario.transformer_training import ENDS
 from podsim.scenario.vertices import Vertices
 from podsim.scenario.wording import counted, dotted, flow, quoted
 
-_DESCRIPTION: Final = ("description",)
-_ENDS: Final = tuple(("run", key) for key in ENDS)
-_UPDATES: Final = ("run", "weight_updates")
-_SECTIONS: Final = ("model", "data", "optimizer")
-_TOLD_APART: Final = {"kind", "cost", "expect"}
-_SHOWN: Final = 3
+_DESCRIPTION_PATH: Final = ("description",)
+_END_PATHS: Final = tuple(("run", key) for key in ENDS)
+_UPDATES_PATH: Final = ("run", "weight_updates")
+_IDENTITY_SECTIONS: Final = ("model", "data", "optimizer")
+_NEUTRAL_SECTIONS: Final = {"kind", "cost", "expect"}
+_MOST_KEYS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class OwnScenario:
-    """Scenario without the end and the description of another model."""
+class _Cleaned:
+    """Scenario without the end and the description of another model, with notices about them."""
 
     spec: Scenario
-    notices: tuple[
-        str, ...
-    ] = ()  # what was removed and what to give instead; what stays though given for another model
+    notices: tuple[str, ...] = ()  # ends that were removed, or kept though given for another model
     borrowed: bool = False  # True if the description is that of a base from which the scenario differs
 
 
-def drop_foreign_end(
-    spec: Scenario, document: Document, layers: Sequence[Document], given: int, file: int
-) -> OwnScenario:
-    """Remove the end and the description of a scenario where they were written for another model."""
-    layers = _joined(layers, given)
+def _without_foreign_end(
+    spec: Scenario, document: Document, layers: Sequence[Document], override_count: int, file_index: int
+) -> _Cleaned:
+    """Remove the end and the description of a scenario if they were written for another model.
+
+    The last `override_count` layers are overrides; `file_index` is the index of the file's layer.
+    """
+    layers = _with_one_override_layer(layers, override_count)
     notices: list[str] = []
     if spec.activity is Activity.TRAINING:
-        spec, told = _with_known_end(cast(TrainingScenario, spec), document, layers)
-        notices += told
+        spec, end_notices = _with_known_end(cast(TrainingScenario, spec), document, layers)
+        notices += end_notices
     borrowed = False
-    written = _last_writer(layers, _DESCRIPTION)
-    if spec.description and written is not None:
-        if any(key.startswith("model") for key, _, _ in _differences(spec, layers, written)):
+    writer = _last_writer(layers, _DESCRIPTION_PATH)
+    if spec.description and writer is not None:
+        if any(key.startswith("model") for key, _, _ in _differences(spec, layers, writer)):
             spec = spec.model_copy(update={"description": ""})
-        borrowed = any(layer.data.keys() - _TOLD_APART for layer in layers[written + 1 : file + 1])
-    return OwnScenario(spec, tuple(notices), borrowed)
+        borrowed = any(layer.data.keys() - _NEUTRAL_SECTIONS for layer in layers[writer + 1 : file_index + 1])
+    return _Cleaned(spec, tuple(notices), borrowed)
 
 
-def _joined(layers: Sequence[Document], given: int) -> list[Document]:
+def _with_one_override_layer(layers: Sequence[Document], override_count: int) -> list[Document]:
     """Return the layers with all overrides merged into one."""
-    apart, together = list(layers[: len(layers) - given]), layers[len(layers) - given :]
-    return [*apart, reduce(merge, together)] if together else apart
+    others, overrides = list(layers[: len(layers) - override_count]), layers[len(layers) - override_count :]
+    return [*others, reduce(merge, overrides)] if overrides else others
 
 
 def _last_writer(layers: Sequence[Document], key: KeyPath) -> int | None:
     """Return the index of the last layer that writes a key or a part of its value, or None."""
-    for place in range(len(layers) - 1, -1, -1):
-        found: Any = layers[place].data
+    for index in range(len(layers) - 1, -1, -1):
+        value: Any = layers[index].data
         for part in key:
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if found is not None:
-            return place
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            return index
     return None
 
 
@@ -119,62 +121,63 @@ def _with_known_end(
 ) -> tuple[TrainingScenario, list[str]]:
     """Return a training run without an end that was given for another model, and the notices about it."""
     run = spec.run
-    end = None if run is None else next((key for key in _ENDS if getattr(run, key[-1], None) is not None), None)
+    end = None if run is None else next((key for key in _END_PATHS if getattr(run, key[-1], None) is not None), None)
     if run is None or end is None:
         return spec, []
-    key, at = ".".join(end), document.where(end)
-    place = f"{key} ({at})" if at else key
-    without = f"no time to train: {place} is"
+    key, place = ".".join(end), document.where(end)
+    where = f"{key} ({place})" if place else key
+    no_time = f"no time to train: {where} is"
     if run.is_drawn and spec.benchmark is None:
         what = spec.model.reference_words
-        return _open(spec), [f"{without} drawn from MLPerf's reference runs, which are of {what}; {_CURE}"]
-    written = _last_writer(layers, end)
-    if written is None or run.is_drawn:
+        return _without_end(spec), [f"{no_time} drawn from MLPerf's reference runs, which are of {what}; {_CURE}"]
+    writer = _last_writer(layers, end)
+    if writer is None or run.is_drawn:
         return spec, []
-    changed = _differences(spec, layers, written)
-    if not changed:
-        return spec, _of_another_batch(spec, layers, written, place)
-    differing = ", ".join(
-        f"{name} {_value_text(before)} → {_value_text(after)}" for name, before, after in changed[:_SHOWN]
+    differences = _differences(spec, layers, writer)
+    if not differences:
+        return spec, _batch_notices(spec, layers, writer, where)
+    shown = ", ".join(
+        f"{name} {_value_text(before)} → {_value_text(after)}" for name, before, after in differences[:_MOST_KEYS]
     )
-    more = f" and {counted(len(changed) - _SHOWN, 'more key')}" if len(changed) > _SHOWN else ""
+    rest = len(differences) - _MOST_KEYS
+    more = f" and {counted(rest, 'more key')}" if rest > 0 else ""
     if run.is_converged:
-        what = f"{without} given for another model, data or optimizer ({differing}{more}); {_CURE}"
-        return _open(spec), [what]
+        what = f"{no_time} given for another model, data or optimizer ({shown}{more}); {_CURE}"
+        return _without_end(spec), [what]
     return spec, [
-        f"{place} is given for another model, data or optimizer ({differing}{more}): the time is that of a run so "
-        "long, and nothing says that it reaches the goal of the other; give it anew for this one"
+        f"{where} is given for another model, data or optimizer ({shown}{more}): the time is that of a run so "
+        "long, and nothing says that it reaches the goal of the other; give it again for this one"
     ]
 
 
 _CURE: Final = "give run.samples_to_converge, run.samples, run.tokens or run.epochs for what is trained here"
 
 
-def _noticed(document: Document) -> tuple[str, ...]:
+def _document_notices(document: Document) -> tuple[str, ...]:
     """Return the notices of a document."""
     return (*document.notices, *([namesake_notice(document.namesakes)] if document.namesakes else ()))
 
 
-def _open(spec: TrainingScenario) -> TrainingScenario:
+def _without_end(spec: TrainingScenario) -> TrainingScenario:
     assert spec.run is not None
     return spec.model_copy(update={"run": spec.run.without_end()})
 
 
-def _of_another_batch(spec: TrainingScenario, layers: Sequence[Document], written: int, place: str) -> list[str]:
-    """Return a warning if samples to converge without a batch size were given with another batch."""
+def _batch_notices(spec: TrainingScenario, layers: Sequence[Document], writer: int, where: str) -> list[str]:
+    """Return a notice if samples to converge without a batch size were written for another batch size."""
     if spec.run is None or not spec.run.is_converged or spec.run.has_batch:
         return []
-    before, after = _batch(layers[: written + 1]), _batch(layers)
+    before, after = _batch(layers[: writer + 1]), _batch(layers)
     if before is None or after is None or before == after:
         return []
     return [
-        f"{place} was given beside a batch of {before:,} and is taken for one of {after:,}, as if the number of "
+        f"{where} was given beside a batch of {before:,} and is taken for one of {after:,}, as if the number of "
         "samples did not grow with the batch; write `{runs: [...], batch_size: ...}`, or the number for this batch"
     ]
 
 
-def _is_told_with_batch(spec: Scenario) -> bool:
-    """Return True if a notice about the end of the run depends on the scenario's batch."""
+def _has_batch_notice(spec: Scenario) -> bool:
+    """Return True if a notice about the end of the run may depend on the batch size."""
     if spec.activity is not Activity.TRAINING:
         return False
     run = spec.require(TrainingScenario).run
@@ -184,11 +187,11 @@ def _is_told_with_batch(spec: Scenario) -> bool:
 def _batch(layers: Sequence[Document]) -> int | None:
     """Return the samples of one weight update that layers specify, or None."""
     data = reduce(merge, layers).data
-    given, division = data.get("batch_size"), data.get("parallelism")
-    if isinstance(given, int):
-        return given
+    batch_size, layout = data.get("batch_size"), data.get("parallelism")
+    if isinstance(batch_size, int):
+        return batch_size
     factors = ("micro_batch_size", "accumulation_factor", "replication_factor")
-    numbers = [division.get(name) if isinstance(division, Mapping) else None for name in factors]
+    numbers = [layout.get(name) if isinstance(layout, Mapping) else None for name in factors]
     product = 1
     for number in numbers:
         if not isinstance(number, int):
@@ -197,58 +200,61 @@ def _batch(layers: Sequence[Document]) -> int | None:
     return product
 
 
-def with_batch_of_updates(document: Document, layers: Sequence[Document], given: int) -> Document:
-    """Return the document with the batch size at which its number of weight updates was given.
+def _with_batch_of_updates(document: Document, layers: Sequence[Document], override_count: int) -> Document:
+    """Return the document with a number of weight updates completed by the batch size that it was written for.
 
-    All overrides count as one layer, so that updates and a batch that are given together belong together.
+    All overrides count as one layer, so that updates and a batch size in different overrides belong together.
     """
-    updates = document.value_at(_UPDATES)
+    updates = document.value_at(_UPDATES_PATH)
     if isinstance(updates, bool) or not isinstance(updates, int):
         return document
-    layers = _joined(layers, given)
-    written = _last_writer(layers, _UPDATES)
-    if written is None:
+    layers = _with_one_override_layer(layers, override_count)
+    writer = _last_writer(layers, _UPDATES_PATH)
+    if writer is None:
         return document
-    batches = (_batch(layers[: last + 1]) for last in range(written, len(layers)))
-    batch = next((each for each in batches if each is not None), None)
+    batches = (_batch(layers[: last + 1]) for last in range(writer, len(layers)))
+    batch = next((batch for batch in batches if batch is not None), None)
     if batch is None:
         return document
-    return replace(document, data=_with_leaf(document.data, _UPDATES, {"count": updates, "batch_size": batch}))
+    return replace(document, data=_with_leaf(document.data, _UPDATES_PATH, {"count": updates, "batch_size": batch}))
 
 
-def _differences(spec: Scenario, layers: Sequence[Document], written: int) -> list[tuple[str, object, object]]:
-    """Return the keys of model, data and optimizer that differ from those in force when a layer was written."""
-    if not any(section in layer.data for layer in layers[written + 1 :] for section in _SECTIONS):
+def _differences(spec: Scenario, layers: Sequence[Document], writer: int) -> list[tuple[str, object, object]]:
+    """Return key, old and new value where model, data or optimizer differ from those of the first layers.
+
+    `writer` is the index of the last of these layers.
+    """
+    if not any(section in layer.data for layer in layers[writer + 1 :] for section in _IDENTITY_SECTIONS):
         return []
     after = dict(_identity(spec))
-    for last in range(written, len(layers)):
-        beside = reduce(merge, [_sections(layer) for layer in layers[: last + 1]])
+    for last in range(writer, len(layers)):
+        identity = reduce(merge, [_identity_sections(layer) for layer in layers[: last + 1]])
         try:
-            found = _part(type(spec)).model_validate(beside.data)
+            part = _identity_model(type(spec)).model_validate(identity.data)
         except ValidationError:
-            # This base has no complete model; the first complete one counts.
+            # These layers have no complete model; the first complete one counts.
             continue
-        before = dict(_identity(found))
+        before = dict(_identity(part))
         keys = dict.fromkeys((*before, *after))
         return [(key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)]
     return []
 
 
 @lru_cache
-def _part(form: type[Scenario]) -> type[BaseModel]:
-    """Return a model of the sections model, data and optimizer of a scenario."""
-    fields = {name: form.model_fields[name] for name in _SECTIONS if name in form.model_fields}
+def _identity_model(form: type[Scenario]) -> type[BaseModel]:
+    """Return a class that validates only the sections model, data and optimizer of a scenario."""
+    fields = {name: form.model_fields[name] for name in _IDENTITY_SECTIONS if name in form.model_fields}
     make: Any = create_model  # mypy accepts literal sections only
-    made: type[BaseModel] = make(
+    model: type[BaseModel] = make(
         "Part",
         __config__=ConfigDict(extra="ignore", frozen=True),
         **{name: (declared.annotation, declared) for name, declared in fields.items()},
     )
-    return made
+    return model
 
 
-def _sections(layer: Document) -> Document:
-    return replace(layer, data={key: layer.data[key] for key in _SECTIONS if key in layer.data}, places={})
+def _identity_sections(layer: Document) -> Document:
+    return replace(layer, data={key: layer.data[key] for key in _IDENTITY_SECTIONS if key in layer.data}, places={})
 
 
 def _identity(spec: Any) -> Iterator[tuple[str, object]]:
@@ -256,9 +262,9 @@ def _identity(spec: Any) -> Iterator[tuple[str, object]]:
     for section in ("model", "data"):
         part = getattr(spec, section, None)
         if isinstance(part, BaseModel):
-            beside = tuple(f"{section}.{key}." for key in getattr(part, "beside", ()))
+            incidental = tuple(f"{section}.{key}." for key in getattr(part, "incidental", ()))
             leaves = _leaves(part.model_dump(mode="json"), section)
-            yield from ((key, value) for key, value in leaves if not f"{key}.".startswith(beside))
+            yield from ((key, value) for key, value in leaves if not f"{key}.".startswith(incidental))
     kind = getattr(getattr(spec, "optimizer", None), "kind", None)
     if kind is not None:
         yield "optimizer.kind", kind
@@ -330,12 +336,12 @@ KINDS: dict[str, type[BaseModel]] = {
 """Kinds of file other than scenarios."""
 _COMMANDS = {"study": "sweep", "goal": "plan"}
 """Kinds of file that describe many scenarios, and their commands."""
-_NAMES = frozenset({"base", "kind", *(key for each in REFERENCES.values() for key in each)})
+_FILE_KEYS = frozenset({"base", "kind", *(key for each in REFERENCES.values() for key in each)})
 """Keys whose value names another file."""
-_APART = ("base", "expect", "kind", VARIANTS)
-"""Sections whose keys are not merged like other keys."""
-_OWNERS = ("data", "description", "model", "optimizer", "run")
-"""Sections that define the end of a run, or the model that it applies to."""
+_UNMERGED_SECTIONS = ("base", "expect", "kind", VARIANTS)
+"""Keys at the top that are not merged like other keys."""
+_END_SECTIONS = ("data", "description", "model", "optimizer", "run")
+"""Sections with the end of a run, and with the model that the end applies to."""
 _Model = TypeVar("_Model", bound=BaseModel)
 _Wanted = TypeVar("_Wanted", bound=Scenario)
 
@@ -354,13 +360,13 @@ class LoadedScenario:
     auto: AutoSpec | None = None  # pinned keys of a layout to be chosen
     changes: Sequence[Change] = ()  # keys that differ from the file
     borrowed: bool = False  # True if the description is that of a base from which the scenario differs
-    apart: Mapping[str, Any] = field(default_factory=dict)  # sections that differ from the document's
-    told: tuple[str, ...] = ()  # notices about an end that was given for another model
+    adjusted: Mapping[str, Any] = field(default_factory=dict)  # sections without a foreign end or description
+    end_notices: tuple[str, ...] = ()  # notices about an end that was given for another model
 
     def __repr__(self) -> str:
         """Return name, activity and overrides; `document.data` has the keys."""
-        laid = f", {', '.join(self.overrides)}" if self.overrides else ""
-        return f"LoadedScenario({self.name}: {self.spec.activity.label}{laid})"
+        overrides = f", {', '.join(self.overrides)}" if self.overrides else ""
+        return f"LoadedScenario({self.name}: {self.spec.activity.label}{overrides})"
 
     @property
     def folder(self) -> Path:
@@ -465,9 +471,9 @@ def override_texts(overrides: Overrides) -> tuple[str, ...]:
 
 
 def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | None:
-    """Return a loaded scenario with other values at some keys, without validating other sections again, or None."""
+    """Return a loaded scenario with more overrides, validated only where these apply, or None if that is impossible."""
     document, spec = loaded.document, loaded.spec
-    sections = {name: each for name, each in spec if isinstance(each, HardwareSpec)}
+    sections = {name: section for name, section in spec if isinstance(section, HardwareSpec)}
     try:
         for text in texts:
             over = assigned(text)
@@ -475,7 +481,7 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
             before, value = document.value_at(path), over.value_at(path)
             if loaded.auto is not None or not _is_leaf(document, path, before, value):
                 return None
-            if path[0] in (PARALLELISM, BATCH) and _is_told_with_batch(spec):
+            if path[0] in (PARALLELISM, BATCH) and _has_batch_notice(spec):
                 return None
             places = {**document.places, **over.places}
             for stale in _below(path, before):
@@ -490,12 +496,12 @@ def _patched(loaded: LoadedScenario, texts: Sequence[str]) -> LoadedScenario | N
         return None
     if next(spec.findings(), None) is not None:
         return None
-    spec = spec.model_copy(update=loaded.apart) if loaded.apart else spec
+    spec = spec.model_copy(update=loaded.adjusted) if loaded.adjusted else spec
     overrides = (*loaded.overrides, *texts)
     written, variant = loaded.written, loaded.variant
-    differing = LazySequence(lambda: _changes(written, variant, overrides, document))
-    notices = (*_noticed(document), *unusual(spec), *loaded.told)
-    return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differing)
+    differences = LazySequence(lambda: _changes(written, variant, overrides, document))
+    notices = (*_document_notices(document), *unusual(spec), *loaded.end_notices)
+    return replace(loaded, spec=spec, document=document, overrides=overrides, notices=notices, changes=differences)
 
 
 def _below(path: KeyPath, data: Any) -> Iterator[KeyPath]:
@@ -512,7 +518,7 @@ def _is_leaf(document: Document, path: KeyPath, before: Any, value: Any) -> bool
     is_plain = not isinstance(value, (dict, list)) and value is not None
     is_leaf = not isinstance(before, dict) or VALUE in before
     in_mappings = all(isinstance(parent, dict) and VALUE not in parent for parent in parents)
-    refers = path[0] in (*_APART, *_OWNERS) or path[-1] in _NAMES
+    refers = path[0] in (*_UNMERGED_SECTIONS, *_END_SECTIONS) or path[-1] in _FILE_KEYS
     return is_plain and is_leaf and in_mappings and not refers
 
 
@@ -522,29 +528,30 @@ def _with_leaf(data: Any, path: KeyPath, value: Any) -> Any:
 
 def _loaded(written: Written, variant: str | None, overrides: tuple[str, ...]) -> LoadedScenario:
     layers = layers_of(written, variant, overrides)
-    document = with_batch_of_updates(resolved_layers(written, variant, overrides), layers, len(overrides))
+    document = _with_batch_of_updates(resolved_layers(written, variant, overrides), layers, len(overrides))
     kind = str(document.data.get("kind"))
     if kind in _COMMANDS:  # a study or goal, which describes many scenarios
         what, do = f"this is a {kind}, not a scenario", f"`podsim {_COMMANDS[kind]}` takes it"
         raise SpecError([Problem(document.where(("kind",)), "kind", what, do)])
-    wanted = form_of(document)
-    auto = _pinned(document, wanted)
-    spec = validated(wanted, document if auto is None else undivided(document, _division(wanted).undivided))
+    form = form_of(document)
+    auto = _auto_layout(document, form)
+    spec = validated(form, document if auto is None else undivided(document, _layout_type(form).undivided))
     findings = (
         spec.findings() if auto is None else (*spec.model_findings(), *spec.findings_beside(), *auto.findings(spec))
     )
     problems = [Problem(document.where(key), dotted(key), message, do) for key, message, do in findings]
     if problems:
         raise SpecError(problems)
-    own = drop_foreign_end(spec, document, layers, len(overrides), len(layers) - len(overrides) - (2 if variant else 1))
+    file_index = len(layers) - len(overrides) - (2 if variant else 1)
+    cleaned = _without_foreign_end(spec, document, layers, len(overrides), file_index)
     name = f"{written.name}:{variant}" if variant else written.name
-    notices = (*_noticed(document), *unusual(spec), *own.notices)
-    differing = LazySequence(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
-    apart = {key: after for (key, after), (_, before) in zip(own.spec, spec, strict=True) if after is not before}
+    notices = (*_document_notices(document), *unusual(spec), *cleaned.notices)
+    differences = LazySequence(lambda: _changes(written, variant, overrides, document) if variant or overrides else ())
+    adjusted = {key: after for (key, after), (_, before) in zip(cleaned.spec, spec, strict=True) if after is not before}
     return LoadedScenario(
-        *(name, own.spec, document, written, variant, overrides, notices, auto, differing, own.borrowed),
-        apart=apart,
-        told=own.notices,
+        *(name, cleaned.spec, document, written, variant, overrides, notices, auto, differences, cleaned.borrowed),
+        adjusted=adjusted,
+        end_notices=cleaned.notices,
     )
 
 
@@ -564,38 +571,38 @@ def _changes(
     return changes(file, merged_layers(written, variant, overrides), inherited, document.data)
 
 
-def _division(wanted: type[Scenario]) -> Any:
+def _layout_type(form: type[Scenario]) -> Any:
     """Return the type of the section `parallelism`."""
-    return wanted.model_fields[PARALLELISM].annotation
+    return form.model_fields[PARALLELISM].annotation
 
 
-def _pinned(document: Document, wanted: type[Scenario]) -> AutoSpec | None:
-    """Return the keys pinned next to `parallelism: auto`, or None for an explicit layout."""
-    division = _division(wanted)
+def _auto_layout(document: Document, form: type[Scenario]) -> AutoSpec | None:
+    """Return the section `parallelism` with `auto` and its pins, or None for an explicit layout."""
+    layout_type = _layout_type(form)
     if not is_auto(document):
         if problems := misspelled(document):
-            stand_in = document if division.auto is None else undivided(document, division.undivided)
-            raise SpecError([*problems, *_problems(wanted, stand_in)])
+            placeholder = document if layout_type.auto is None else undivided(document, layout_type.undivided)
+            raise SpecError([*problems, *_problems(form, placeholder)])
         return None
-    if division.auto is None:
+    if layout_type.auto is None:
         what, do = "`auto` does not cover models of this kind", "give the division; the guides show how"
         raise SpecError([Problem(document.where((PARALLELISM,)), PARALLELISM, what, do)])
-    part = auto_part(division.auto)
-    written = spelled_out(document)
-    problems = _problems(part, written)
-    if BATCH in wanted.model_fields:
+    part = auto_part(layout_type.auto)
+    spelled = spelled_out(document)
+    problems = _problems(part, spelled)
+    if BATCH in form.model_fields:
         problems += missing_batch(document)
     if problems:
-        raise SpecError([*problems, *_problems(wanted, undivided(document, division.undivided))])
-    pinned: AutoSpec = getattr(part.model_validate(written.data), PARALLELISM)
-    return pinned
+        raise SpecError([*problems, *_problems(form, undivided(document, layout_type.undivided))])
+    layout: AutoSpec = getattr(part.model_validate(spelled.data), PARALLELISM)
+    return layout
 
 
-def _problems(wanted: type[BaseModel], document: Document) -> list[Problem]:
+def _problems(form: type[BaseModel], document: Document) -> list[Problem]:
     try:
-        wanted.model_validate(document.data)
+        form.model_validate(document.data)
     except ValidationError as error:
-        return list(problems_of(error, document, wanted))
+        return list(problems_of(error, document, form))
     return []
 
 
@@ -610,14 +617,30 @@ def load_hardware(name: str, kind: str) -> tuple[BaseModel, Document]:
     return validated(KINDS[kind], document), document
 
 
+def hardware_named(name: str, kind: str) -> BaseModel:
+    """Return a chip, pod or software stack by path or name; a shipped one is validated once while its files agree."""
+    name = _ipu_name(name) if kind == "ipu" else name
+    if shipped(name, kind) is None:
+        return load_hardware(name, kind)[0]
+    model, document = memo.HARDWARE.get((name, kind), lambda: load_hardware(name, kind))
+    if not all(map(is_as_shipped, document.inputs)):
+        memo.HARDWARE.forget()
+        model, _ = memo.HARDWARE.get((name, kind), lambda: load_hardware(name, kind))
+    return model
+
+
 def load_ipu(name: str) -> Ipu:
     """Return a chip by path or name; shipped names may lack `ipu_`, and ignore case."""
+    return validated(Ipu, load_document(_ipu_name(name), "ipu"))
+
+
+def _ipu_name(name: str) -> str:
     own = f"ipu_{name.casefold()}"
-    return validated(Ipu, load_document(own if shipped(own, "ipu") else name, "ipu"))
+    return own if shipped(own, "ipu") else name
 
 
 def validated(model: type[_Model], document: Document) -> _Model:
-    """Validate a document."""
+    """Return the validated model of a document, or raise a `SpecError` with the places of all problems."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:

@@ -34,7 +34,7 @@ _BOUNDS = {
     "less_than": ("lt", "too large", "write a number below {}"),
     "less_than_equal": ("le", "too large", "write {} or less"),
 }
-_ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {
     "bandwidth": ("bandwidth_per_direction",),
     "data_parallel": ("replication_factor",),
     "frequency": ("clock",),
@@ -61,19 +61,19 @@ _NO_LONGER_KEYS: Final[Mapping[str, str]] = {
     "gateway_hops": "remove it; gateways pass on fragments of `gw_link.fragment_size` in the machine",
 }
 """Keys of software stacks up to 0.8.0, and their replacements."""
-_MOST_PLACES: Final = 2
+_MOST_PATHS: Final = 2
 _LENGTHS = {"too_short": ("min_length", "few", "{} or more"), "too_long": ("max_length", "many", "{} or fewer")}
 
 
 def problems_of(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Problem]:
     """Yield one problem for each error, in the order of the file."""
     for finding in error.errors(include_url=False):
-        path = _path_in(document.data, finding["loc"])
+        path = _data_path(document.data, finding["loc"])
         yield _problem(finding, path, document, model)
 
 
-def _path_in(data: Any, location: tuple[int | str, ...]) -> KeyPath:
-    """Return the part of pydantic's location that names keys and items of the data."""
+def _data_path(data: Any, location: tuple[int | str, ...]) -> KeyPath:
+    """Return the key path of pydantic's location, which also names alternatives of unions."""
     path: list[int | str] = []
     for part in location:
         items = dict(enumerate(data)) if isinstance(data, list) else data
@@ -91,56 +91,56 @@ def _problem(finding: Any, path: KeyPath, document: Document, model: type[BaseMo
         return _missing_key(path, document, model)
     if kind == "extra_forbidden":
         owner = _model_at(model, path[:-1])
-        if owner is Software and (instead := _NO_LONGER_KEYS.get(str(path[-1]))):
-            return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", instead)
-        here = _keys(owner)
-        do = known_here(str(path[-1]), here, meant=_meant_key(path, here, model))
+        if owner is Software and (cure := _NO_LONGER_KEYS.get(str(path[-1]))):
+            return Problem(document.where(path), _dotted(path[:-1]), f"`{path[-1]}` is no longer a key", cure)
+        known = _keys(owner)
+        do = known_here(str(path[-1]), known, meant=_meant_key(path, known, model))
         message = f"unknown key `{path[-1]}`"
         return Problem(document.where(path), _dotted(path[:-1]), message + _elsewhere(path, model), do)
     return Problem(document.where(path), _dotted(path), *_wrong_value(kind, finding["input"], finding.get("ctx", {})))
 
 
 def _elsewhere(path: KeyPath, model: type[BaseModel]) -> str:
-    """Return where a key that is unknown here is known: in other activities, or in an explicit layout."""
+    """Return where an unknown key belongs, in words: to other activities or explicit layouts; or an empty text."""
     from podsim.scenario.families.registry import activities_with
     from podsim.scenario.scenario import Scenario
 
-    there = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
-    if there and _AUTO in _keys(_model_at(model, path[:-1])):
+    activities = activities_with(lambda form: str(path[-1]) in _keys(_model_at(form, path[:-1])))
+    if activities and _AUTO in _keys(_model_at(model, path[:-1])):
         return f" beside `{_AUTO}`: it belongs to a division that is given whole"
     if not issubclass(model, Scenario):
         return ""
-    if not there or model.activity in there:
+    if not activities or model.activity in activities:
         return ""
-    return f" in {model.activity.label}; it belongs to {' and '.join(each.label for each in there)}"
+    return f" in {model.activity.label}; it belongs to {' and '.join(activity.label for activity in activities)}"
 
 
-def _meant_key(path: KeyPath, here: Sequence[str], model: type[BaseModel]) -> str:
-    """Return the key meant by another name, or the one or two other places of this name; empty if there is none."""
+def _meant_key(path: KeyPath, known: Sequence[str], model: type[BaseModel]) -> str:
+    """Return the key that a synonym means, or the one or two other key paths with this name, or an empty text."""
     written = str(path[-1])
-    names = (written, *_ALSO_CALLED.get(written.casefold(), ()))
-    if called := [name for name in names if name in here]:
-        return called[0]
-    known = nearest(written, here)
-    if known and sorted(known) == sorted(written):
+    names = (written, *_SYNONYMS.get(written.casefold(), ()))
+    if synonyms := [name for name in names if name in known]:
+        return synonyms[0]
+    similar = nearest(written, known)
+    if similar and sorted(similar) == sorted(written):
         return ""
-    places = [place for name in names for place in _places(model, name)]
+    places = [place for name in names for place in _key_paths(model, name)]
     if path[0] in (written, "system") and written in PARAMETERS:
         places += [tuple(key.split(".")) for key in PARAMETERS[written]]
     below = [place for place in places if place[: len(path) - 1] == path[:-1]]
-    found = list(dict.fromkeys(below or places))
-    return "` or `".join(map(_dotted, found)) if len(found) <= _MOST_PLACES else ""
+    key_paths = list(dict.fromkeys(below or places))
+    return "` or `".join(map(_dotted, key_paths)) if len(key_paths) <= _MOST_PATHS else ""
 
 
-def _places(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the key paths with this name in a file, without keys inside lists."""
+def _key_paths(model: type[BaseModel], name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield the key paths of a model that end in `name`, without keys inside lists."""
     for key, attribute in keys_of(model).items():
         annotation = model.model_fields[attribute].annotation
         inner = _model_in(annotation) if get_origin(annotation) not in (list, tuple, Sequence) else None
         if key == name:
             yield (*path, key)
         elif inner is not None:
-            yield from _places(inner, name, (*path, key))
+            yield from _key_paths(inner, name, (*path, key))
 
 
 def _dotted(path: KeyPath) -> str:
@@ -155,32 +155,32 @@ def _missing_key(path: KeyPath, document: Document, model: type[BaseModel]) -> P
     return Problem(document.where(path[:-1]), _dotted(path[:-1]), f"key `{key}` is missing", do)
 
 
-def _wrong_value(kind: str, given: Any, context: Any) -> tuple[str, str | None]:
+def _wrong_value(kind: str, value: Any, context: Any) -> tuple[str, str | None]:
     """Return the problem of a value, and the cure."""
     if kind == "value_error":
         return str(context["error"]), getattr(context["error"], "do", None)
     if kind == "literal_error":
-        return _wrong_choice(given, context["expected"].replace("'", "`"))
+        return _wrong_choice(value, context["expected"].replace("'", "`"))
     if kind in _BOUNDS:
         name, what, do = _BOUNDS[kind]
-        return f"{quoted(given)} is {what}", do.format(f"{context[name]:.13g}")
+        return f"{quoted(value)} is {what}", do.format(f"{context[name]:.13g}")
     if kind in _LENGTHS:
         name, what, do = _LENGTHS[kind]
-        return f"has too {what} entries: {len(given)}", f"write {do.format(context[name])}"
+        return f"has too {what} entries: {len(value)}", f"write {do.format(context[name])}"
     if kind == "finite_number":
-        return f"{quoted(given)} is not a finite number", "write for example `0.5`"
-    if kind == "string_type" and isinstance(given, (bool, int, float)):
-        return f"needs text, not {quoted(given)}", f'put it in quotes, `"{quoted(given).strip("`")}"`'
+        return f"{quoted(value)} is not a finite number", "write for example `0.5`"
+    if kind == "string_type" and isinstance(value, (bool, int, float)):
+        return f"needs text, not {quoted(value)}", f'put it in quotes, `"{quoted(value).strip("`")}"`'
     needs, cure = _NEEDS.get(kind, ("another value", "see the reference of scenario files"))
-    return f"needs {needs}, not {quoted(given)}", cure
+    return f"needs {needs}, not {quoted(value)}", cure
 
 
-def _wrong_choice(given: Any, expected: str) -> tuple[str, str]:
+def _wrong_choice(value: Any, expected: str) -> tuple[str, str]:
     choices = expected.split("`")[1::2]
     if len(choices) < 2:
-        return f"needs {expected}, not {quoted(given)}", f"write {expected}"
-    close = nearest(str(given), choices)
-    return f"{quoted(given)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
+        return f"needs {expected}, not {quoted(value)}", f"write {expected}"
+    close = nearest(str(value), choices)
+    return f"{quoted(value)} is not one of {expected}", f"did you mean `{close}`?" if close else "write one of them"
 
 
 def _keys(model: type[BaseModel] | None) -> list[str]:
@@ -201,6 +201,6 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in get_args(annotation):
-        if found := _model_in(argument):
-            return found
+        if model := _model_in(argument):
+            return model
     return None

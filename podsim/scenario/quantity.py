@@ -144,7 +144,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Quantity:
-    """Reader of a quantity, in the annotation of its field."""
+    """Annotation of a field with a quantity, by which pydantic reads texts such as `16 GB/s` and checks bounds."""
 
     dimension: str  # a key of `podsim.units.UNITS`
     bounds: Bounds | None = None  # least and greatest possible value; others are refused
@@ -156,14 +156,14 @@ class Quantity:
         return core_schema.no_info_wrap_validator_function(
             partial(self.read, source),
             handler.generate_schema(Provenance),
-            serialization=core_schema.plain_serializer_function_ser_schema(_written_out),
+            serialization=core_schema.plain_serializer_function_ser_schema(_number_data),
         )
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
         return _json_schema(self.dimension)
 
     def read(self, kind: type[Real | Whole], raw: Any, provenance: Callable[[Any], Provenance]) -> Sourced:
-        """Read `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`."""
+        """Return the number of `16 GB/s` or `{value: 16 GB/s, source: …, basis: …}`, or raise an error."""
         if isinstance(raw, Sourced):
             return raw
         if not isinstance(raw, dict):
@@ -193,11 +193,11 @@ class Quantity:
 
     @cached_property
     def _usual_limits(self) -> tuple[float, float]:
-        return self._parsed(self.usual or self._bounds)
+        return self._limits_of(self.usual or self._bounds)
 
     @cached_property
     def _limits(self) -> tuple[float, float]:
-        return self._parsed(self._bounds)
+        return self._limits_of(self._bounds)
 
     @cached_property
     def _step(self) -> float | None:
@@ -207,7 +207,7 @@ class Quantity:
     def _bounds(self) -> Bounds:
         return self.bounds or _LIMITS[self.dimension]
 
-    def _parsed(self, bounds: Bounds) -> tuple[float, float]:
+    def _limits_of(self, bounds: Bounds) -> tuple[float, float]:
         least, most = (parse_quantity(bound, self.dimension) for bound in bounds)
         return least, most
 
@@ -228,18 +228,18 @@ class Quantity:
             raise BadValueError(f"needs a quantity, not {quoted(raw)}", f"write for example `{self._example()}`")
         try:
             number = parse_quantity(raw, self.dimension)
-            wrong = self._wrong(number)
+            problem = self._problem(number)
         except NotFiniteError:
-            number, wrong = 0.0, "not a finite number"
-        except QuantityError as error:  # whose example may be outside these bounds
+            number, problem = 0.0, "not a finite number"
+        except QuantityError as error:  # its example may be outside these bounds
             raise BadValueError(str(error), f"write for example `{self._example()}`") from None
-        if wrong is not None:
+        if problem is not None:
             least, most = self._bounds
             do = f"write {least} to {most}, for example `{self._example()}`"
-            raise BadValueError(f"{quoted(raw)} is {wrong}", do)
+            raise BadValueError(f"{quoted(raw)} is {problem}", do)
         return number
 
-    def _wrong(self, number: float) -> str | None:
+    def _problem(self, number: float) -> str | None:
         """Return the problem of a number, or None."""
         least, most = self._limits
         if not least <= number <= most:
@@ -256,24 +256,24 @@ class Quantity:
         return example if low <= parse_quantity(example, self.dimension) <= high else (self.usual or (example,))[0]
 
 
-def _written_out(number: Sourced) -> dict[str, Any]:
+def _number_data(number: Sourced) -> dict[str, Any]:
     """Return a number with its provenance as plain data."""
     return {"value": float(number)} | number.provenance.model_dump(mode="json", exclude_none=True)
 
 
 def quantity_of(declared: FieldInfo) -> Quantity | None:
-    """Return the `Quantity` of a field, optional or not, or None for any other field."""
+    """Return the `Quantity` of a field, or None for a field without one."""
     return next((mark for mark in marks_of(declared) if isinstance(mark, Quantity)), None)
 
 
 def marks_of(declared: FieldInfo) -> tuple[Any, ...]:
-    """Return the annotations of a field, optional or not."""
+    """Return the annotations of a field, also those inside `| None`."""
     return (*declared.metadata, *(mark for arg in get_args(declared.annotation) for mark in get_args(arg)[1:]))
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Field of a section."""
+    """Field of a section, with its annotations."""
 
     key: str  # its key in files
     name: str
@@ -357,7 +357,7 @@ class Price(Real):
 
 @dataclass(frozen=True)
 class Priced:
-    """Reader of a price, in the annotation of its field."""
+    """Annotation of a field with a price, by which pydantic reads texts such as `1.5 USD`."""
 
     example: str  # a price of that kind
     per: tuple[tuple[str, float], ...] = (("", 1.0),)  # units allowed behind a slash
@@ -368,7 +368,7 @@ class Priced:
         return core_schema.no_info_wrap_validator_function(
             self.read,
             handler.generate_schema(Provenance),
-            serialization=core_schema.plain_serializer_function_ser_schema(_priced_out),
+            serialization=core_schema.plain_serializer_function_ser_schema(_price_data),
         )
 
     def __get_pydantic_json_schema__(self, _schema: Any, _handler: Any) -> dict[str, Any]:
@@ -386,7 +386,7 @@ class Priced:
         return {"anyOf": [*({"const": word} for word in self.words), plain, full]}
 
     def read(self, raw: Any, provenance: Callable[[Any], Provenance]) -> Price | str:
-        """Read `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`."""
+        """Return the price of `1.5 USD` or `{value: 1.5 USD, date: …, source: …, basis: …}`, or raise an error."""
         if isinstance(raw, Price) or (isinstance(raw, str) and raw in self.words):
             return raw
         given: Mapping[str, Any] = raw if isinstance(raw, dict) else {"value": raw}
@@ -396,9 +396,9 @@ class Priced:
         if "value" not in given:
             raise BadValueError("needs `value`", f"add it, or write the price alone, `{self.example}`")
         value, currency = self._amount(given["value"])
-        stands_on = {"source": "given", "basis": "assumed"} | {k: v for k, v in given.items() if k != "value"}
+        evidence = {"source": "given", "basis": "assumed"} | {k: v for k, v in given.items() if k != "value"}
         bounds = self._range(given.get("range"), currency)
-        return Price(value, provenance(stands_on | {"text": str(given["value"]), "range": bounds}), currency)
+        return Price(value, provenance(evidence | {"text": str(given["value"]), "range": bounds}), currency)
 
     def _amount(self, raw: Any) -> tuple[float, str]:
         if isinstance(raw, (dict, list, tuple, bool)) or raw is None:
@@ -424,7 +424,7 @@ class Priced:
         return low, high
 
 
-def _priced_out(price: Price | str) -> dict[str, Any] | str:
+def _price_data(price: Price | str) -> dict[str, Any] | str:
     """Return a price with its provenance as plain data."""
     if not isinstance(price, Price):
         return price

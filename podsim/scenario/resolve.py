@@ -21,21 +21,21 @@ from typing import Any, Final
 from podsim import memo
 from podsim.errors import Problem, SpecError
 from podsim.scenario.auto import spelled_out, without_given_division
-from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, Replaced, is_text, plain_data
+from podsim.scenario.document import LONE_SURROGATE, MAX_DEPTH, VALUE, Document, KeyPath, Replaced, is_text, plain_data
 from podsim.scenario.library import Name, display_path, find, shipped, unread_namesakes
 from podsim.scenario.wording import dotted, known_here, quoted, setting, with_article
 from podsim.scenario.yaml_file import parse_value, read_yaml
 
 BASE = "base"
-_TOP = ("system", "software")
-_REFERENCES = (*_TOP, "machine", "ipu", "vertices", "host")
+_TOP_KEYS = ("system", "software")
+_REFERENCES = (*_TOP_KEYS, "machine", "ipu", "vertices", "host")
 _CHOICES: dict[KeyPath, tuple[str, ...]] = {("system",): ("host_count", "host")}
-"""Keys that belong to the scenario, whichever pod it runs on."""
+"""Keys of a pod that are choices of the scenario, and stay if another pod is named."""
 
 
-def keep_choices(base: Document, over: Document) -> Document:
-    """Return the overriding document with the choices that stay, and with a record of every replaced key."""
-    for path in [path for top in _TOP for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
+def _with_kept_choices(base: Document, over: Document) -> Document:
+    """Return `over` with the choices of `base` that stay when it names another pod, and a record of all other keys."""
+    for path in [path for top in _TOP_KEYS for path in _renamed(base.data.get(top), over.data.get(top), (top,))]:
         over = _with_choices(base, over, path)
     return over
 
@@ -52,17 +52,18 @@ def _renamed(was: Any, new: Any, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def _with_choices(base: Document, over: Document, path: KeyPath) -> Document:
+    """Return `over` with the kept choices and the record for one name, which is at `path`."""
     was, new = base.value_at(path), over.value_at(path)
     new = {BASE: new} if isinstance(new, str) else new
     choices = [key for key in _CHOICES.get(path, ()) if was.get(key) is not None and key not in new]
     given_whole = BASE not in was and len(path) == 1
-    gone = [
+    lost = [
         key
-        for key in _leaves(was)
-        if key != (BASE,) and key[0] not in choices and not (given_whole or _written(new, key))
+        for key in _leaf_paths(was)
+        if key != (BASE,) and key[0] not in choices and not (given_whole or _is_written(new, key))
     ]
     replaced = [_replaced(base, over, path, (key,), kept=True) for key in choices]
-    replaced += [_replaced(base, over, path, key, kept=False) for key in gone]
+    replaced += [_replaced(base, over, path, key, kept=False) for key in lost]
     places = dict(over.places)
     if choices:
         new = new | {key: was[key] for key in choices}
@@ -82,16 +83,16 @@ def _replaced(base: Document, over: Document, path: KeyPath, key: KeyPath, *, ke
     return Replaced(full, base.value_at(full), base.where(full), over.where(path), kept)
 
 
-def _leaves(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the key paths of everything written; a number with its source counts as one."""
-    if isinstance(data, dict) and "value" not in data:
+def _leaf_paths(data: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield the key paths of all values; a number with its source counts as one value."""
+    if isinstance(data, dict) and VALUE not in data:
         for key, value in data.items():
-            yield from _leaves(value, (*path, key))
+            yield from _leaf_paths(value, (*path, key))
     elif data is not None:
         yield path
 
 
-def _written(data: Any, path: KeyPath) -> bool:
+def _is_written(data: Any, path: KeyPath) -> bool:
     for key in path:
         if not isinstance(data, dict) or key not in data:
             return False
@@ -99,33 +100,37 @@ def _written(data: Any, path: KeyPath) -> bool:
     return True
 
 
-def settled(document: Document) -> Document:
-    """Return the fully merged document, without dropped keys; `replaced` then has only the choices that stayed."""
-    problems, stay = [], []
-    for each in document.replaced:
-        if not _written(document.data, each.key):
-            problems.append(_loss(each))
-        elif document.value_at(each.key) is None:
-            document = _without(document, each.key)
-        elif each.kept and document.where(each.key) == each.place:
-            stay.append(each)
+def _settled(document: Document) -> Document:
+    """Return a merged document without keys that `null` removes, and with only the kept choices in `replaced`.
+
+    Raises:
+        SpecError: Keys next to the name of a pod or stack are lost, since another one was named.
+    """
+    problems, kept = [], []
+    for record in document.replaced:
+        if not _is_written(document.data, record.key):
+            problems.append(_loss_problem(record))
+        elif document.value_at(record.key) is None:
+            document = _without(document, record.key)
+        elif record.kept and document.where(record.key) == record.place:
+            kept.append(record)
     if problems:
         raise SpecError(list(dict.fromkeys(problems)))
-    return replace(document, replaced=tuple(stay))
+    return replace(document, replaced=tuple(kept))
 
 
-def _loss(each: Replaced) -> Problem:
-    at = f"written at {each.place}" if each.place else "written"
-    what = f"what is named here would drop {dotted(each.key)}, {at} for what was named before"
-    keep, drop = setting(each.key, each.value), setting(each.key, None)
-    return Problem(each.by, dotted(each.key[:1]), what, f"keep it with `{keep}`, or drop it with `{drop}`")
+def _loss_problem(lost: Replaced) -> Problem:
+    origin = f"written at {lost.place}" if lost.place else "written"
+    what = f"what is named here would drop {dotted(lost.key)}, {origin} for what was named before"
+    keep, drop = setting(lost.key, lost.value), setting(lost.key, None)
+    return Problem(lost.by, dotted(lost.key[:1]), what, f"keep it with `{keep}`, or drop it with `{drop}`")
 
 
-def note_on_kept(each: Replaced, pod: str, own: Any) -> str:
-    """Return a notice about a choice that stays and differs from the pod's own value."""
-    at = f", as {each.place} has it" if each.place else ""
-    value, drop = quoted(each.value), setting(each.key, None)
-    return f"{dotted(each.key)} stays {value}{at}; `{pod}` has {quoted(own)} of its own: `{drop}` takes that"
+def _kept_choice_notice(kept: Replaced, pod: str, pod_value: Any) -> str:
+    """Return the notice that a choice stays, which differs from the value of the new pod."""
+    origin = f", as {kept.place} has it" if kept.place else ""
+    value, drop = quoted(kept.value), setting(kept.key, None)
+    return f"{dotted(kept.key)} stays {value}{origin}; `{pod}` has {quoted(pod_value)} of its own: `{drop}` takes that"
 
 
 def _without(document: Document, path: KeyPath) -> Document:
@@ -168,13 +173,16 @@ def load_document(
     key: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """Return a file with all its bases and references resolved."""
-    asked = ("resolved", *_lookup_key(name, kind, folders, chain))
-    return memo.file_content(asked, lambda: _load(name, kind, folders, place, key, chain))
+    """Return a file with all its bases and references resolved.
+
+    `place` and `key` are those of the name, for messages; `chain` has the files that led to it, to find circles.
+    """
+    cache_key = ("resolved", *_lookup_key(name, kind, folders, chain))
+    return memo.file_content(cache_key, lambda: _load(name, kind, folders, place, key, chain))
 
 
 def _lookup_key(name: str, kind: str, folders: Sequence[Path], chain: tuple[Path, ...]) -> tuple[Hashable, ...]:
-    """Return everything that determines which file a name means."""
+    """Return the key of a cache: all that determines which file a name means."""
     return name, name.folders if isinstance(name, Name) else (), kind, tuple(folders), chain
 
 
@@ -182,11 +190,11 @@ def _load(name: str, kind: str, folders: Sequence[Path], place: str, key: KeyPat
     document, path = read_named(name, kind, folders, place, key, chain)
     given = document.data.get("kind", kind)
     if given != kind:
-        where, what = place or document.where(("kind",)), with_article(kind)
+        where, expected = place or document.where(("kind",)), with_article(kind)
         described = with_article(given) if isinstance(given, str) and given in REFERENCES else f"kind {quoted(given)}"
-        message = f"`{name}` describes {described}; {what} is needed here"
-        own = f"{kind}_{name}"
-        do = f"write `{own}`" if shipped(own, kind) else f"name the file of {what}"
+        message = f"`{name}` describes {described}; {expected} is needed here"
+        prefixed_name = f"{kind}_{name}"
+        do = f"write `{prefixed_name}`" if shipped(prefixed_name, kind) else f"name the file of {expected}"
         raise SpecError([Problem(where, dotted(key), message, do)])
     return resolve(document, kind, (path.parent,), (), (*chain, path.resolve()))
 
@@ -200,8 +208,8 @@ def read_named(
     chain: tuple[Path, ...] = (),
 ) -> tuple[Document, Path]:
     """Return a file as written, and its path; arguments as for `load_document`."""
-    asked = ("written", *_lookup_key(name, kind, folders, chain))
-    return memo.file_content(asked, lambda: _read(name, kind, folders, place, key, chain))
+    cache_key = ("written", *_lookup_key(name, kind, folders, chain))
+    return memo.file_content(cache_key, lambda: _read(name, kind, folders, place, key, chain))
 
 
 def _read(
@@ -210,7 +218,7 @@ def _read(
     path = find(name, kind, folders, place, dotted(key))
     resolved = path.resolve()
     if resolved in chain:
-        circle = " → ".join(each.name for each in (*chain[chain.index(resolved) :], resolved))
+        circle = " → ".join(file.name for file in (*chain[chain.index(resolved) :], resolved))
         raise SpecError([Problem(place, dotted(key), f"base files form a circle: {circle}", "remove one `base`")])
     document = read_yaml(path, display_path(path))
     return replace(document, namesakes=tuple(unread_namesakes(name, kind, folders))), path
@@ -223,8 +231,11 @@ def resolve(
     within: KeyPath = (),
     chain: tuple[Path, ...] = (),
 ) -> Document:
-    """Merge a document over its base, then resolve its references."""
-    document = _over_base(document, kind, folders, within, chain)
+    """Return the document merged over its base, with the files that its references name in their place.
+
+    `within` is the key path of the document in the whole scenario.
+    """
+    document = _merged_over_base(document, kind, folders, within, chain)
     for key, referred in REFERENCES[kind].items():
         value, path = document.data.get(key), (*within, key)
         if isinstance(value, str):
@@ -244,7 +255,7 @@ def _problem(document: Document, key: str, path: KeyPath, message: str, do: str)
     return SpecError([Problem(document.where((key,)), dotted(path), message, do)])
 
 
-def _over_base(
+def _merged_over_base(
     document: Document, kind: str, folders: Sequence[Path], within: KeyPath, chain: tuple[Path, ...]
 ) -> Document:
     if BASE not in document.data:
@@ -268,28 +279,28 @@ def without(document: Document, *keys: str) -> Document:
     return replace(document, data={key: value for key, value in document.data.items() if key not in keys})
 
 
-def located(data: Any, kind: str, folders: Sequence[Path]) -> Any:
-    """Return the data with names that record the folders of their file, so that merging keeps their meaning."""
+def with_folders(data: Any, kind: str, folders: Sequence[Path]) -> Any:
+    """Return the data with names of files that know the folders they are looked up in, also after merging."""
     if not isinstance(data, dict):
         return data
-    known = dict(data)
-    if isinstance(known.get(BASE), str):
-        known[BASE] = Name.within(known[BASE], folders)
+    located = dict(data)
+    if isinstance(located.get(BASE), str):
+        located[BASE] = Name.within(located[BASE], folders)
     for key, referred in REFERENCES[kind].items():
-        if isinstance(known.get(key), str):
-            known[key] = Name.within(known[key], folders)
-        elif key in known:
-            known[key] = located(known[key], referred, folders)
-    return known
+        if isinstance(located.get(key), str):
+            located[key] = Name.within(located[key], folders)
+        elif key in located:
+            located[key] = with_folders(located[key], referred, folders)
+    return located
 
 
 def merge_recorded(base: Document, over: Document) -> Document:
-    """Merge keys over a scenario, and record the keys that are lost next to the name of a pod."""
-    return merge(base, keep_choices(base, over))
+    """Return `over` merged over `base`, with a record of keys next to the name of a pod that another name replaces."""
+    return merge(base, _with_kept_choices(base, over))
 
 
 def merge(base: Document, over: Document) -> Document:
-    """Merge two documents: mappings key by key, everything else as a whole.
+    """Return `over` merged over `base`: mappings key by key, everything else as a whole.
 
     A number with its source (`value:`) and a mapping with its own `base` replace the old value. Keys over a name change
     a part of the named file. `parallelism: auto` replaces a layout but keeps its batch size.
@@ -298,11 +309,11 @@ def merge(base: Document, over: Document) -> Document:
     base = without_given_division(base, over)
     places = dict(base.places)
     data = _merge(base.data, over.data, (), places, over)
-    return replace(_joined(base, over), data=data, places=places)
+    return replace(_with_origins(base, over), data=data, places=places)
 
 
-def _joined(document: Document, part: Document) -> Document:
-    """Return the document with the inputs, notices and replaced keys of a merged part."""
+def _with_origins(document: Document, part: Document) -> Document:
+    """Return the document with the inputs, notices, namesakes and replaced keys of a merged part as well."""
     return replace(
         document,
         inputs=tuple(dict.fromkeys((*document.inputs, *part.inputs))),
@@ -313,11 +324,11 @@ def _joined(document: Document, part: Document) -> Document:
 
 
 def _merge(base: Any, over: Any, path: KeyPath, places: dict[KeyPath, str], source: Document) -> Any:
-    own_start = not isinstance(over, dict) or bool({BASE, "value"} & set(over))
-    if isinstance(base, str) and not own_start:
+    replaces = not isinstance(over, dict) or bool({BASE, VALUE} & set(over))
+    if isinstance(base, str) and not replaces:
         base = {BASE: base}
         places[(*path, BASE)] = places.get(path, "")
-    mergeable = isinstance(base, dict) and not own_start
+    mergeable = isinstance(base, dict) and not replaces
     if path in source.places:
         places[path] = source.places[path]
     if not mergeable:
@@ -339,7 +350,7 @@ def _part(document: Document, key: str) -> Document:
 def _replace(document: Document, key: str, part: Document) -> Document:
     places = {path: place for path, place in document.places.items() if path[:1] != (key,) or len(path) == 1}
     places.update({(key, *path): place for path, place in part.places.items() if path})
-    return replace(_joined(document, part), data=document.data | {key: part.data}, places=places)
+    return replace(_with_origins(document, part), data=document.data | {key: part.data}, places=places)
 
 
 def assigned(text: Any) -> Document:
@@ -351,7 +362,7 @@ def assigned(text: Any) -> Document:
         message, do = "this is not KEY=VALUE", "write for example `--set system=bow_pod64`"
         raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
     if not is_text(value):
-        raise SpecError([Problem("--set", dotted(path), *NO_TEXT)])
+        raise SpecError([Problem("--set", dotted(path), *LONE_SURROGATE)])
     if len(path) > MAX_DEPTH:
         message, do = f"a key of {len(path)} parts", "no key is nested that deep; `podsim schema` shows all"
         raise SpecError([Problem(f"--set {quoted(text).strip('`')}", "", message, do)])
@@ -400,18 +411,18 @@ def read_written(source: object) -> Written:
 
 
 def resolved_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Return all layers merged, with bases and references resolved."""
+    """Return the resolved scenario: bases, file, variant and overrides merged, and the files that it names read."""
     document = merged_layers(written, variant, overrides)
-    notices = tuple(_choices_that_stay(document, written.folder))
+    notices = tuple(_kept_choice_notices(document, written.folder))
     return resolve(replace(document, notices=(*document.notices, *notices), replaced=()), KIND, (written.folder,))
 
 
-def _choices_that_stay(document: Document, folder: Path) -> Iterator[str]:
-    for each in document.replaced:
-        pod = document.value_at((*each.key[:-1], BASE))
-        own = _pod_value(pod, str(each.key[-1]), (folder,)) if isinstance(pod, str) else None
-        if own is not None and own != each.value:
-            yield note_on_kept(each, pod, own)
+def _kept_choice_notices(document: Document, folder: Path) -> Iterator[str]:
+    for kept in document.replaced:
+        pod = document.value_at((*kept.key[:-1], BASE))
+        pod_value = _pod_value(pod, str(kept.key[-1]), (folder,)) if isinstance(pod, str) else None
+        if pod_value is not None and pod_value != kept.value:
+            yield _kept_choice_notice(kept, pod, pod_value)
 
 
 def _pod_value(name: str, key: str, folders: tuple[Path, ...]) -> Any:
@@ -428,36 +439,36 @@ def _pod_value(name: str, key: str, folders: tuple[Path, ...]) -> Any:
 
 
 def merged_layers(written: Written, variant: str | None, overrides: Sequence[str]) -> Document:
-    """Return all layers merged, with the names of pods and stacks unresolved."""
-    return settled(reduce(merge_recorded, layers_of(written, variant, overrides)))
+    """Return the merged scenario: bases, file, variant and overrides, with names of pods and stacks as written."""
+    return _settled(reduce(merge_recorded, layers_of(written, variant, overrides)))
 
 
 def layers_of(written: Written, variant: str | None, overrides: Sequence[str]) -> list[Document]:
-    """Return the layers in merging order: the bases from the first on, the file, the variant, each override."""
-    layers = [without(written.document, VARIANTS), *_chosen(written, variant)]
-    layers = [_located(layer, (written.folder,)) for layer in layers]
-    layers += [_located(assigned(text), (Path(), written.folder)) for text in overrides]
+    """Return the documents to merge, in this order: bases, most distant first; file; variant; overrides."""
+    layers = [without(written.document, VARIANTS), *_variant_layers(written, variant)]
+    layers = [_layer_with_folders(layer, (written.folder,)) for layer in layers]
+    layers += [_layer_with_folders(assigned(text), (Path(), written.folder)) for text in overrides]
     chain = () if written.path is None else (written.path.resolve(),)
-    named = next((layer for layer in reversed(layers) if BASE in layer.data), None)
-    bases = [] if named is None else _bases(named, (written.folder,), chain)
+    naming = next((layer for layer in reversed(layers) if BASE in layer.data), None)
+    bases = [] if naming is None else _bases(naming, (written.folder,), chain)
     return [*bases, *(without(layer, BASE) for layer in layers)]
 
 
-def _located(layer: Document, folders: tuple[Path, ...]) -> Document:
-    return replace(layer, data=located(layer.data, KIND, folders))
+def _layer_with_folders(layer: Document, folders: tuple[Path, ...]) -> Document:
+    return replace(layer, data=with_folders(layer.data, KIND, folders))
 
 
 def _bases(document: Document, folders: tuple[Path, ...], chain: tuple[Path, ...]) -> list[Document]:
-    """Return the bases of a scenario, the first base first; variants and expectations are not inherited."""
+    """Return the bases of a scenario, the most distant first, without variants and expectations."""
     name = base_name(document, KIND)
     base, path = read_named(name, KIND, folders, document.where((BASE,)), (BASE,), chain)
-    base = _located(without(base, VARIANTS, EXPECT), (path.parent,))
+    base = _layer_with_folders(without(base, VARIANTS, EXPECT), (path.parent,))
     further = _bases(base, (path.parent,), (*chain, path.resolve())) if BASE in base.data else []
     return [*further, without(base, BASE)]
 
 
-def _chosen(written: Written, variant: str | None) -> list[Document]:
-    """Return the layer of the chosen variant."""
+def _variant_layers(written: Written, variant: str | None) -> list[Document]:
+    """Return the layer of the chosen variant, or no layer without a variant."""
     variants, document = written.variants, written.document
     if variant is None:
         return []
@@ -470,8 +481,6 @@ def _chosen(written: Written, variant: str | None) -> list[Document]:
     return [Document(variants[variant], places)]
 
 
-_ALIAS: Final = "base"
-_VALUE: Final = "value"
 _NULL: Final = "null"
 
 
@@ -485,34 +494,37 @@ class Change:
 
 
 def changes(
-    file: Document, asked: Document, inherited: Callable[[], Mapping[str, Any]], outcome: Mapping[str, Any]
+    file: Document, request: Document, inherited: Callable[[], Mapping[str, Any]], outcome: Mapping[str, Any]
 ) -> tuple[Change, ...]:
-    """Return every key that differs, in the order of the file and then of the request."""
-    before, after = dict(_values(file.data)), dict(_values(asked.data))
+    """Return the keys in which a request differs from the file, in the order of the file and then of the request.
+
+    `inherited` returns the values that the file takes from other files, `outcome` has the resolved values.
+    """
+    before, after = dict(_values(file.data)), dict(_values(request.data))
     # A `null` where the file has no value may remove a preset.
     after |= {path: _NULL for path, value in after.items() if value is None and path not in before}
     differing = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-    beneath = inherited() if any(path not in before for path in differing) else {}
-    found = (
+    inherited_data = inherited() if any(path not in before for path in differing) else {}
+    all_changes = (
         Change(
             ".".join(map(str, path)),
-            before[path] if path in before else _value_at(beneath, path),
+            before[path] if path in before else _value_at(inherited_data, path),
             after[path] if path in after else _value_at(outcome, path),
         )
         for path in differing
     )
-    return tuple(change for change in found if change.before != change.after)
+    return tuple(change for change in all_changes if change.before != change.after)
 
 
 def _values(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield paths and values of everything but mappings; a name equals a mapping with that name as its `base`."""
     if not isinstance(value, Mapping):
         yield path, value
-    elif _VALUE in value:
-        yield path, value[_VALUE]
+    elif VALUE in value:
+        yield path, value[VALUE]
     else:
         for key, part in value.items():
-            yield from _values(part, path if key == _ALIAS and path else (*path, key))
+            yield from _values(part, path if key == BASE and path else (*path, key))
 
 
 def _value_at(data: Any, path: KeyPath) -> Any:
@@ -520,5 +532,5 @@ def _value_at(data: Any, path: KeyPath) -> Any:
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     if isinstance(data, Mapping):
-        return data.get(_VALUE, data.get("name"))
+        return data.get(VALUE, data.get("name"))
     return data

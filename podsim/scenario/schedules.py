@@ -26,7 +26,7 @@ class MicroBatches:
 
     least: int = 1  # smallest number, which fills the pipeline
     multiple: int = 1  # divisor of the number
-    formula: str = ""  # derivation of the larger of both; empty if evident
+    formula: str = ""  # derivation of `multiple`, or of `least` if that is larger; empty if evident
     reason: str = ""  # explanation of the divisor
 
     def allow(self, count: int) -> bool:
@@ -37,13 +37,13 @@ class MicroBatches:
         """Return why `count` is invalid, and the nearest valid counts."""
         what = f"{count} micro-batches are no multiple of {self.formula}{self.multiple}, {self.reason}"
         below = count // self.multiple * self.multiple
-        return what, " or ".join(str(each) for each in (below, below + self.multiple) if each)
+        return what, " or ".join(str(valid) for valid in (below, below + self.multiple) if valid)
 
 
 def micro_batches_of(
     schedule: ScheduleName, stage_count: int, *, chunks: int = 1, groups: int = 1, strict: bool = True
 ) -> MicroBatches:
-    """Return the allowed numbers of micro-batches in a weight update.
+    """Return the allowed numbers of micro-batches in a weight update; if `strict`, grouped ones have a divisor.
 
     >>> micro_batches_of("lock_step", 5).least, micro_batches_of("interleaved", 5).least
     (9, 5)
@@ -62,13 +62,13 @@ def micro_batches_of(
     return MicroBatches(twice - 1, 1, f"2·{stage_count} - 1 = ")
 
 
-def micro_batch_findings(rule: MicroBatches, stage_count: int, given: int) -> Iterator[Finding]:
+def micro_batch_findings(rule: MicroBatches, stage_count: int, count: int) -> Iterator[Finding]:
     """Yield a problem if micro-batches are too few, or if the schedule does not divide their number."""
     where = PARALLELISM, "accumulation_factor"
-    if given < rule.least:
-        few = "1 micro-batch is" if given == 1 else f"{given} micro-batches are"
+    if count < rule.least:
+        few = "1 micro-batch is" if count == 1 else f"{count} micro-batches are"
         what = f"{few} too few for {counted(stage_count, 'pipeline stage')}"
         yield where, what, f"use {rule.formula}{rule.least} or more"
-    elif not rule.allow(given):
-        what, nearest = rule.objection(given)
+    elif not rule.allow(count):
+        what, nearest = rule.objection(count)
         yield where, what, f"use {nearest}"

@@ -35,7 +35,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     """
     if kind == "scenario":
         parts = [part_schema(name) for name in forms()]
-        definitions = {name: part for each in parts for name, part in each.pop("$defs").items()}
+        definitions = {name: section for part in parts for name, section in part.pop("$defs").items()}
         return _DIALECT | {"title": "podsim scenario", "anyOf": parts, "$defs": definitions}
     return _DIALECT | part_schema(kind)
 
@@ -44,34 +44,34 @@ def part_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema of a kind of file; for scenarios, of one family of models and one activity."""
     scenario = forms().get(kind)
     if scenario is None and kind not in KINDS:
-        known = [SCENARIO, *KINDS]
-        raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, known, "use one"))])
+        kinds = [SCENARIO, *KINDS]
+        raise SpecError([Problem("", "", f"`{kind}` is not a kind of file", known_here(kind, kinds, "use one"))])
     model = scenario or KINDS[kind]
     schema = model.model_json_schema(by_alias=True)
     definitions = schema.setdefault("$defs", {})
     if scenario is not None:
-        _may_be_auto(schema, definitions, scenario.model_fields[PARALLELISM].annotation)
-    described = {each.__name__: each for each in _models(Spec)}
+        _allow_auto(schema, definitions, scenario.model_fields[PARALLELISM].annotation)
+    sections = {section.__name__: section for section in _models(Spec)}
     for part in (schema, *definitions.values()):
-        if (found := described.get(part.get("title", ""))) is not None:
-            _describe(part, found)
-        if "required" in part and part.get("title") not in _WHOLE:
+        if (section := sections.get(part.get("title", ""))) is not None:
+            _describe(part, section)
+        if "required" in part and part.get("title") not in _LIST_ENTRIES:
             part["x-required"] = part.pop("required")
-    _refer(kind if scenario is None else SCENARIO, schema, definitions)
+    _allow_bases(kind if scenario is None else SCENARIO, schema, definitions)
     if scenario is not None:
         schema["properties"][VARIANTS] = _VARIANTS
     return schema | {"title": f"podsim {kind_name(kind).replace('_', ' ')}"}
 
 
-def _may_be_auto(schema: dict[str, Any], definitions: dict[str, Any], division: Any) -> None:
+def _allow_auto(schema: dict[str, Any], definitions: dict[str, Any], division: Any) -> None:
     """Allow a layout to be explicit, `auto`, or `auto` with pins."""
     if division.auto is None:
         return
     auto = auto_part(division.auto).model_json_schema()
     definitions |= auto["$defs"]
     division = schema["properties"][PARALLELISM]
-    given = {"$ref": division.pop("$ref", None) or division.pop("allOf")[0]["$ref"]}
-    division["anyOf"] = [given, {"const": AUTO}, auto["properties"][PARALLELISM]]
+    explicit = {"$ref": division.pop("$ref", None) or division.pop("allOf")[0]["$ref"]}
+    division["anyOf"] = [explicit, {"const": AUTO}, auto["properties"][PARALLELISM]]
 
 
 def _models(root: type[Spec]) -> Iterator[type[Spec]]:
@@ -87,12 +87,12 @@ def _describe(part: dict[str, Any], model: type[Spec]) -> None:
         part["properties"][key] |= {"description": docs[name]} if name in docs else {}
 
 
-_WHOLE = {"RequestLengthSpec", "StageSpec"}
+_LIST_ENTRIES = {"RequestLengthSpec", "StageSpec"}
 """Entries of lists, which are replaced as a whole."""
 
 
-def _refer(kind: str, part: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Allow a part to have a base, and its references to be names."""
+def _allow_bases(kind: str, part: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """Allow a section to have a base, and its references to other files to be names."""
     properties = part["properties"]
     properties["base"] = _BASE
     for key, referred in REFERENCES[kind].items():
@@ -100,4 +100,4 @@ def _refer(kind: str, part: dict[str, Any], definitions: dict[str, Any]) -> None
         name = {"type": "string"}
         properties[key] = properties[key] | {"anyOf": [name, mapping]}
         del properties[key]["$ref"]
-        _refer(referred, definitions[mapping["$ref"].rpartition("/")[2]], definitions)
+        _allow_bases(referred, definitions[mapping["$ref"].rpartition("/")[2]], definitions)

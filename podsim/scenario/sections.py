@@ -41,8 +41,8 @@ def replica_findings(system: System, layout: Replicated) -> Iterator[Finding]:
         need = f"{replicas} replicas of {per_replica} IPUs need {replicas * per_replica} IPUs"
         yield where, f"{need}; {system.name} has {available}", f"use at most {room}"
     elif replicas > room:
-        each = f"{counted(system.domain_count, 'link domain')} of {domain} IPUs, with room for {per_domain} in each"
-        what = f"{replicas} replicas of {per_replica} IPUs are wanted; {system.name} has {each}"
+        domains = f"{counted(system.domain_count, 'link domain')} of {domain} IPUs, with room for {per_domain} in each"
+        what = f"{replicas} replicas of {per_replica} IPUs are wanted; {system.name} has {domains}"
         yield where, what, f"use at most {room}"
     elif replicas > per_domain and replicas % per_domain:
         what = f"{replicas} replicas of {per_replica} IPUs cannot be divided among link domains of {domain} IPUs"
@@ -76,7 +76,7 @@ class Narrowing(Protocol):
 
 
 def check_products(formats: Narrowing) -> None:
-    """Refuse unsupported formats of operands."""
+    """Raise an error if operands of products cannot have their format with these activations and partial results."""
     if formats.products == "fp8":
         if wide := [key for key in ("activations", "matmul_partials") if getattr(formats, key) != "fp16"]:
             what = f"products in fp8 with {wide[0]} in {getattr(formats, wide[0])}; results of FP8 are half precision"
@@ -87,7 +87,7 @@ def check_products(formats: Narrowing) -> None:
 
 
 def product_findings(ipu: Ipu, formats: Narrowing) -> Iterator[Finding]:
-    """Yield a problem if FP8 is used on a chip without it."""
+    """Yield a problem if products are in FP8 on a chip without it."""
     if formats.products == "fp8" and ipu.amp.fp8 is None:
         yield (
             ("precision", "products"),
@@ -97,7 +97,7 @@ def product_findings(ipu: Ipu, formats: Narrowing) -> Iterator[Finding]:
 
 
 def one_share(available_memory_proportion: Any) -> Iterator[Finding]:
-    """Yield a problem if a list of shares is given where all IPUs have the same share."""
+    """Yield a problem if `available_memory_proportion` is a list in a scenario whose IPUs all have the same share."""
     if isinstance(available_memory_proportion, tuple):
         yield ("memory", "available_memory_proportion"), "is a list; all IPUs are alike here", "give one number"
 

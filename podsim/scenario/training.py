@@ -86,8 +86,8 @@ _IPUS_FED_WITH_IMAGES = 16  # per process, in published runs of vision transform
 class TrainingDataSpec(Spec):
     """The training data."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
-    """Keys that affect how samples are fed, but not what the model learns."""
+    incidental: ClassVar[frozenset[str]] = frozenset({"decoded_by_host", "loader", "pixel_format", "prefetch_depth"})
+    """Keys that do not identify the data: how samples are fed."""
 
     samples_per_epoch: Count | None = None
     """Samples of the training set; needed for `run.epochs`."""
@@ -112,7 +112,7 @@ class TrainingDataSpec(Spec):
         return 0.0
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the mean number of samples whose loading a weight update waits for, without overlap."""
+        """Return the mean number of samples per weight update that are loaded while the IPUs wait."""
         return 0.0
 
     def loading_overlap(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
@@ -120,7 +120,7 @@ class TrainingDataSpec(Spec):
         return 0.0
 
     def epoch_starts(self, layout: TrainingLayoutSpec) -> float:
-        """Return the starts of epochs by the process that calls, per weight update."""
+        """Return the number of epochs per weight update whose start the calling process waits for."""
         return 0.0
 
 
@@ -128,8 +128,8 @@ class TrainingLayoutSpec(Spec):
     """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]]
-    redone: ClassVar[str]
-    """Value of `recomputation` that recomputes the forward pass."""
+    recomputed_unit: ClassVar[str]
+    """Value of `recomputation` that recomputes the forward pass: the unit whose inputs are kept."""
     undivided: ClassVar[dict[str, Any]] = {
         "micro_batch_size": 1,
         "accumulation_factor": 1,
@@ -185,10 +185,10 @@ class TrainingLayoutSpec(Spec):
 
     def recomputes(self, software: Software) -> bool:
         """Return True if the forward pass is recomputed before the backward pass."""
-        given = getattr(self, "recomputation", None)
-        if given is None:
+        unit = getattr(self, "recomputation", None)
+        if unit is None:
             return software.recomputes_pipelines and self.ipus_per_replica > 1
-        return bool(given == self.redone)
+        return bool(unit == self.recomputed_unit)
 
     def merged_bytes(self, default_bytes: int) -> int:
         """Return the size up to which gradients are reduced together; 0 for each tensor separately. [B]"""
@@ -196,14 +196,14 @@ class TrainingLayoutSpec(Spec):
 
     @abstractmethod
     def updates_per_call(self, spec: TrainingScenario) -> float:
-        """Return the mean number of weight updates that one call from the host runs."""
+        """Return the mean number of weight updates of one session call."""
 
     def stage_count(self, model: BuiltModelSpec) -> int:
         """Return the number of forward pipeline stages."""
         return self.ipus_per_replica
 
     def micro_batches(self, spec: TrainingScenario, *, strict: bool) -> MicroBatches:
-        """Return the allowed numbers of micro-batches in a weight update; `strict` adds the framework's own rule."""
+        """Return the allowed numbers of micro-batches in a weight update; `strict` as in `micro_batches_of`."""
         return micro_batches_of(
             self.schedule or spec.software.schedule,
             self.stage_count(spec.model),
@@ -220,7 +220,7 @@ class TrainingLayoutSpec(Spec):
 
 
 class OptimizerStateSpec(Spec):
-    """Place of the optimizer state."""
+    """Memory that holds the optimizer state."""
 
     storage: Literal["in_processor_memory", "streaming_memory"] = "in_processor_memory"
     """On chip, or in streaming memory and loaded for each weight update."""
@@ -251,8 +251,8 @@ class TrainingMemorySpec(Spec):
 
     def shares(self, ipu_count: int) -> tuple[float, ...]:
         """Return the share of memory for temporaries on each IPU of a replica."""
-        given = self.available_memory_proportion
-        return tuple(given) if isinstance(given, tuple) else (given,) * ipu_count
+        proportion = self.available_memory_proportion
+        return tuple(proportion) if isinstance(proportion, tuple) else (proportion,) * ipu_count
 
 
 class LearningRateSpec(Spec):
@@ -314,7 +314,7 @@ class TrainingRunSpec(Spec):
     @property
     @abstractmethod
     def is_converged(self) -> bool:
-        """True if the run ends when the model reaches its quality target, rather than after an amount of work."""
+        """True if the run ends when the model reaches its quality target."""
 
     @property
     @abstractmethod
@@ -376,12 +376,12 @@ class TrainingScenario(Scenario):
     def division_findings(self) -> Iterator[Finding]:
         """Yield problems of replicas, batch, layers and host servers."""
         yield from replica_findings(self.system, self.parallelism)
-        yield from self._shares()
-        yield from self._batch()
+        yield from self._memory_share_findings()
+        yield from self._batch_findings()
         yield from self.parallelism.findings(self)
-        yield from self._norm()
+        yield from self._norm_findings()
         if self.data.host_decodes:
-            yield from self._hosts()
+            yield from self._host_findings()
         division = self.parallelism
         if division.ipus_per_replica <= self.system.domain_ipu_count:
             copies = division.replication_factor, division.ipus_per_replica
@@ -391,25 +391,25 @@ class TrainingScenario(Scenario):
         """Yield problems of memory, run and data."""
         yield from self.memory.findings(int(self.system.machine.ipu.tile.count))
         yield from product_findings(self.system.machine.ipu, self.precision)
-        yield from self._updated_weights()
-        yield from self._loaded_samples()
+        yield from self._weight_format_findings()
+        yield from self._loader_findings()
         if self.run is not None:
             yield from self.run.findings(self)
         yield from self.model.findings(self)
 
-    def _updated_weights(self) -> Iterator[Finding]:
-        """Yield a problem if FP8 weights are updated in place; most updates are below the spacing of FP8 numbers."""
-        kept = getattr(self.optimizer, "master_weights", None)
-        if self.precision.weights == "fp8" and not kept:
+    def _weight_format_findings(self) -> Iterator[Finding]:
+        """Yield a problem if FP8 weights are updated without a master copy, so that they lose small updates."""
+        master_weights = getattr(self.optimizer, "master_weights", None)
+        if self.precision.weights == "fp8" and not master_weights:
             what = "weights in fp8 without a master copy: updates smaller than the step of a number of 8 bits are lost"
             do = (
                 "write `weights: fp16`"
-                if kept is None
+                if master_weights is None
                 else "write `optimizer.master_weights: true`, or `weights: fp16`"
             )
             yield ("precision", "weights"), what, do
 
-    def _loaded_samples(self) -> Iterator[Finding]:
+    def _loader_findings(self) -> Iterator[Finding]:
         """Yield a problem if the calling process loads samples and their loading time is not known."""
         if self.data.loads_itself and self.software.sample_load_s is None:
             what = f"the process that calls loads its samples itself; {self.software.name} has no time for a sample"
@@ -419,16 +419,16 @@ class TrainingScenario(Scenario):
                 "give `software.sample_load_time`, for example `1.44 ms`, or `loader: ahead`",
             )
 
-    def _shares(self) -> Iterator[Finding]:
-        given, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica
-        if isinstance(given, tuple) and len(given) != count:
+    def _memory_share_findings(self) -> Iterator[Finding]:
+        proportions, count = self.memory.available_memory_proportion, self.parallelism.ipus_per_replica
+        if isinstance(proportions, tuple) and len(proportions) != count:
             yield (
                 ("memory", "available_memory_proportion"),
-                f"{len(given)} numbers for {counted(count, 'IPU')} of a replica",
+                f"{len(proportions)} numbers for {counted(count, 'IPU')} of a replica",
                 f"give one number, or {count}" if count > 1 else "give one number",
             )
 
-    def _batch(self) -> Iterator[Finding]:
+    def _batch_findings(self) -> Iterator[Finding]:
         batch = self.parallelism.batch_size
         if self.batch_size not in (None, batch):
             yield (
@@ -437,16 +437,16 @@ class TrainingScenario(Scenario):
                 f"leave it out, write {batch}, or write `parallelism: auto`",
             )
 
-    def _norm(self) -> Iterator[Finding]:
-        replicas, together = self.parallelism.replication_factor, self.model.norm_replicas
-        if replicas % together:
+    def _norm_findings(self) -> Iterator[Finding]:
+        replicas, group_size = self.parallelism.replication_factor, self.model.norm_replicas
+        if replicas % group_size:
             yield (
                 ("model", "norm", "replicas"),
-                f"{replicas} replicas cannot be divided into groups of {together} for batch norm",
+                f"{replicas} replicas cannot be divided into groups of {group_size} for batch norm",
                 f"use a number that divides {replicas}",
             )
 
-    def _hosts(self) -> Iterator[Finding]:
+    def _host_findings(self) -> Iterator[Finding]:
         hosts, replicas = self.system.own_host_count, self.parallelism.replication_factor
         if replicas % hosts and hosts % replicas:
             yield (

@@ -33,16 +33,19 @@ from podsim.scenario.wording import counted, quoted
 
 _Neighbours = Literal["shards", "stages", "replicas"]
 NEAREST: Final[list[_Neighbours]] = ["shards", "stages", "replicas"]
-_SHARE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
+_SEQUENCE_CURE = "give tensor_parallel 2 or more, or leave sequence_parallel out"
 STREAMING = "streaming_memory"
 
 
-def _order(raw: Any) -> Any:
-    """Return the list of neighbours, which must contain each name once."""
-    if isinstance(raw, (list, tuple)) and len(raw) == len(NEAREST) and all(each in raw for each in NEAREST):
+def _neighbour_order(raw: Any) -> Any:
+    """Return a valid value of `nearest`, or raise an error unless it has each name once."""
+    if isinstance(raw, (list, tuple)) and len(raw) == len(NEAREST) and all(name in raw for name in NEAREST):
         return list(raw)
     what = f"needs {', '.join(NEAREST[:-1])} and {NEAREST[-1]}, each once, not {quoted(raw)}"
     raise BadValueError(what, f"write for example `[{', '.join(reversed(NEAREST))}]`")
+
+
+_NeighbourOrder = Annotated[list[_Neighbours], BeforeValidator(_neighbour_order), Field(min_length=3, max_length=3)]
 
 
 class StageSpec(Spec):
@@ -97,7 +100,7 @@ class AutoTextSpec(AutoTrainingSpec):
     """Groups of the IPUs that share a layer, each of which holds some of its experts."""
     attention_serialisation: Count | None = None
     """Chunks of queries that an attention processes one after the other; not chosen, 1 if left out."""
-    nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] | None = None
+    nearest: _NeighbourOrder | None = None
     """Order in which parts of the layout are neighbours in a link domain, nearest first; not chosen."""
     pipeline_stages: Count | None = None
     """Number of IPUs, or groups of IPUs, each of which holds some of the layers."""
@@ -127,18 +130,18 @@ class AutoTextSpec(AutoTrainingSpec):
             yield (PARALLELISM, "sequence_parallel"), what, "leave it out, or pin nothing that excludes it"
 
     def _sharing_findings(self, spec: Any) -> Iterator[Finding]:
-        """Yield problems of shared layers that no choice of the other keys can solve."""
+        """Yield problems of layers divided among IPUs that no choice of the other keys can solve."""
         parts, groups = self.hidden_parallel or 1, self.expert_parallel or 1
         least = self.tensor_parallel or math.lcm(parts, groups)
-        asked: dict[str, Any] = {"tensor_parallel": least, "hidden_parallel": parts, "expert_parallel": groups}
-        asked |= {"sequence_parallel": self.sequence_parallel and least > 1}
-        asked |= {"attention_serialisation": self.attention_serialisation or 1, "nearest": self.nearest or NEAREST}
-        given = ParallelismSpec.model_construct(**asked)
-        wrong = list(given.sharing_problems())
-        for each in wrong:
-            yield (PARALLELISM,), str(each), each.do
-        if not wrong:
-            yield from given.sharing_findings(spec)
+        keys: dict[str, Any] = {"tensor_parallel": least, "hidden_parallel": parts, "expert_parallel": groups}
+        keys |= {"sequence_parallel": self.sequence_parallel and least > 1}
+        keys |= {"attention_serialisation": self.attention_serialisation or 1, "nearest": self.nearest or NEAREST}
+        pinned = ParallelismSpec.model_construct(**keys)
+        problems = list(pinned.sharing_problems())
+        for problem in problems:
+            yield (PARALLELISM,), str(problem), problem.do
+        if not problems:
+            yield from pinned.sharing_findings(spec)
         if not self.tensor_parallel:
             yield from ipu_pins(spec.system, "hidden_parallel" if parts > 1 else "expert_parallel", least)
 
@@ -147,7 +150,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     """Division of the run over IPUs."""
 
     auto: ClassVar[type[AutoTrainingSpec]] = AutoTextSpec
-    redone: ClassVar[str] = "layer"
+    recomputed_unit: ClassVar[str] = "layer"
     undivided: ClassVar[dict[str, Any]] = TrainingLayoutSpec.undivided | {"layers_per_ipu": [1]}
     tensor_parallel: Count = 1
     """IPUs that share every layer, each with some heads and a part of the feed-forward width. They are neighbours and
@@ -165,7 +168,7 @@ class ParallelismSpec(TrainingLayoutSpec):
     attention_serialisation: Count = 1
     """Chunks of queries that the attention of a layer processes one after the other. Only the scores of one chunk take
     memory at a time, but each chunk reads all keys and values again."""
-    nearest: Annotated[list[_Neighbours], BeforeValidator(_order), Field(min_length=3, max_length=3)] = NEAREST
+    nearest: _NeighbourOrder = NEAREST
     """Order in which parts of the layout are neighbours in a link domain, nearest first: IPUs that share layers,
     pipeline stages, replicas. By default the IPUs of a replica are neighbours, as the software stacks place them."""
     pipeline_stages: Count | None = None
@@ -213,7 +216,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             raise BadValueError(
                 "`head_on` and `stages` are both given", "write `head: true` in the stage that holds it"
             )
-        for problem in _stage_problems(self.stages or []):
+        for problem in _stage_order_problems(self.stages or []):
             raise problem
         for problem in self._schedule_problems():
             raise problem
@@ -222,9 +225,9 @@ class ParallelismSpec(TrainingLayoutSpec):
         return self
 
     def sharing_problems(self) -> Iterator[BadValueError]:
-        """Yield contradictions between ways to share layers, whatever the model."""
+        """Yield contradictions between the keys that divide a layer among IPUs; the model plays no part."""
         if self.sequence_parallel and self.tensor_parallel == 1:
-            yield BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SHARE_CURE)
+            yield BadValueError("sequence_parallel divides tokens among the IPUs that share a layer", _SEQUENCE_CURE)
         if self.tensor_parallel == 1 and self.hidden_parallel > 1:
             what = "hidden_parallel divides the width of hidden states among the IPUs that share a layer"
             yield BadValueError(what, f"give tensor_parallel a multiple of {self.hidden_parallel}, or leave it out")
@@ -232,15 +235,15 @@ class ParallelismSpec(TrainingLayoutSpec):
         if self.tensor_parallel % self.hidden_parallel:
             shared, parts = self.tensor_parallel, self.hidden_parallel
             what = f"{shared} IPUs that share a layer are no grid with rows of {parts}"
-            known = [each for each in range(1, shared + 1) if shared % each == 0]
-            nearest = min(known, key=lambda each: abs(each - parts))
+            divisors = [divisor for divisor in range(1, shared + 1) if shared % divisor == 0]
+            nearest = min(divisors, key=lambda divisor: abs(divisor - parts))
             yield BadValueError(what, f"use a hidden_parallel that divides tensor_parallel, for example {nearest}")
         if self.sequence_parallel and self.hidden_parallel > 1:
             what = "sequence_parallel divides tokens, and hidden_parallel the width of the same hidden states"
             yield BadValueError(what, "leave one of the two out")
 
     def _schedule_problems(self) -> Iterator[BadValueError]:
-        """Yield problems of schedules and chunks without a pipeline that needs them."""
+        """Yield problems of the keys `schedule` and `chunks_per_ipu`."""
         for name in ("schedule", "chunks_per_ipu"):
             if self.is_phased and getattr(self, name) is not None:
                 what = f"phased execution has no pipeline, and `{name}` is given"
@@ -311,9 +314,9 @@ class ParallelismSpec(TrainingLayoutSpec):
             yield ("memory", "sharded_activations"), what, "leave it out, or leave parallelism.sequence_parallel out"
         yield from _phased_findings(spec, is_phased=self.is_phased)
         if self.stages is not None:
-            yield from self._stages(spec.model)
+            yield from self._stage_findings(spec.model)
         elif self.layers_per_ipu is not None:
-            yield from self._layers(self.layers_per_ipu, spec)
+            yield from self._layer_findings(self.layers_per_ipu, spec)
         elif self.group_count > spec.model.placed_layers:
             what = f"{self.group_count} stages for {spec.model.placed_layers} layers"
             yield (PARALLELISM, "pipeline_stages"), what, "use fewer stages"
@@ -333,7 +336,7 @@ class ParallelismSpec(TrainingLayoutSpec):
             )
 
     def sharing_findings(self, spec: TrainingScenario) -> Iterator[Finding]:
-        """Yield problems of shared layers that the model does not allow."""
+        """Yield problems of layers divided among IPUs that depend on model, data or software stack."""
         if self.tensor_parallel > 1 and spec.software.shared_layers is False:
             what = f"{spec.software.name} divides no layer among IPUs"
             yield (PARALLELISM, "tensor_parallel"), what, f"write `software: {PHASED_STACK}`, or leave it out"
@@ -359,7 +362,7 @@ class ParallelismSpec(TrainingLayoutSpec):
         elif parts > (width := model.shape.hidden_size):
             yield where, f"a width of {width} cannot be divided into {parts} parts", f"use at most {width}"
 
-    def _layers(self, layers_per_ipu: list[int], spec: TrainingScenario) -> Iterator[Finding]:
+    def _layer_findings(self, layers_per_ipu: list[int], spec: TrainingScenario) -> Iterator[Finding]:
         placed, want = sum(layers_per_ipu), spec.model.placed_layers
         where = (PARALLELISM, "layers_per_ipu")
         if placed != want:
@@ -370,15 +373,15 @@ class ParallelismSpec(TrainingLayoutSpec):
             what = f"nothing is on IPU {', '.join(map(str, empty))}"
             yield where, what, "place layers there, or use fewer IPUs"
 
-    def _stages(self, model: BuiltModelSpec) -> Iterator[Finding]:
+    def _stage_findings(self, model: BuiltModelSpec) -> Iterator[Finding]:
         stages, decoder = self.stages or [], model.placed_decoder_layers
-        behind = [bool(stage.decoder_layers) for stage in stages]
-        if any(stage.layers and any(behind[:place]) for place, stage in enumerate(stages)):
+        has_decoder = [bool(stage.decoder_layers) for stage in stages]
+        if any(stage.layers and any(has_decoder[:place]) for place, stage in enumerate(stages)):
             yield (PARALLELISM, "stages"), "a stage has encoder layers behind decoder layers", "place the encoder first"
-        others = model.placed_layers - decoder
+        encoder = model.placed_layers - decoder
         placed = {
-            "attention blocks": (sum(stage.attention_count for stage in stages), others),
-            "feed_forward blocks": (sum(stage.feed_forward_count for stage in stages), others),
+            "attention blocks": (sum(stage.attention_count for stage in stages), encoder),
+            "feed_forward blocks": (sum(stage.feed_forward_count for stage in stages), encoder),
             "decoder layers": (sum(stage.decoder_layers for stage in stages), decoder),
         }
         for name, (count, want) in placed.items():
@@ -416,8 +419,8 @@ def _stack_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Find
 def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Finding]:
     """Yield problems of keys for phased execution only, and of optimizer state on chip in phased execution."""
     yield from _stack_findings(spec, is_phased=is_phased)
-    alone = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
-    for section, key in () if is_phased else alone:
+    phased_keys = (PARALLELISM, "batch_serialisation"), ("memory", "overlapped_io"), ("memory", "sharded_activations")
+    for section, key in () if is_phased else phased_keys:
         if not getattr(getattr(spec, section), key, True):
             what = f"`{key}` belongs to phased execution, and the scenario asks for a pipeline"
             yield (section, key), what, "leave it out, or write `parallelism.execution: phased`"
@@ -427,11 +430,11 @@ def _phased_findings(spec: TrainingScenario, *, is_phased: bool) -> Iterator[Fin
         yield ("memory", "optimizer_state", "storage"), what, f"leave it out, or write {STREAMING}"
 
 
-def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
+def _stage_order_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
     used = sorted({stage.ipu for stage in stages})
-    for wanted, ipu in enumerate(used):
-        if ipu != wanted:
-            yield BadValueError(f"stages use IPU {used[-1]} but not IPU {wanted}", "number the IPUs 0, 1, 2, …")
+    for expected, ipu in enumerate(used):
+        if ipu != expected:
+            yield BadValueError(f"stages use IPU {used[-1]} but not IPU {expected}", "number the IPUs 0, 1, 2, …")
     if [stage.embedding for stage in stages] != [index == 0 for index in range(len(stages))]:
         yield BadValueError("the first stage, and no other, holds the embedding", "write `embedding: true` there only")
     if [stage.head for stage in stages] != [index == len(stages) - 1 for index in range(len(stages))]:
@@ -439,14 +442,14 @@ def _stage_problems(stages: list[StageSpec]) -> Iterator[BadValueError]:
 
 
 class ReferenceConvergence(Spec):
-    """Samples to converge, sampled from MLPerf's reference convergence points."""
+    """Samples to converge, drawn at random from MLPerf's reference runs."""
 
     reference_convergence: Literal[True]
     """Always true."""
 
 
 class LoggedConvergence(Spec):
-    """Samples to converge of logged runs, which apply to one batch size only."""
+    """Samples to converge of logged runs, valid at their batch size only."""
 
     runs: tuple[float, ...]
     """Samples of each run."""
@@ -468,7 +471,7 @@ def _samples(raw: Any) -> Any:
     if raw is None or isinstance(raw, ReferenceConvergence | LoggedConvergence):
         return raw
     if isinstance(raw, dict):
-        return _described(raw)
+        return _convergence(raw)
     values = raw if isinstance(raw, (list, tuple)) else [raw]
     if not values:
         raise BadValueError("the list is empty", _SAMPLES_CURE)
@@ -478,8 +481,8 @@ def _samples(raw: Any) -> Any:
     return tuple(float(value) for value in values) if isinstance(raw, (list, tuple)) else float(raw)
 
 
-def _described(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
-    """Return the convergence of a mapping; `reference_convergence` wins over merged keys of logged runs."""
+def _convergence(raw: dict[str, Any]) -> ReferenceConvergence | LoggedConvergence:
+    """Return the convergence that a mapping describes; `reference_convergence` overrides keys of logged runs."""
     if raw.get("reference_convergence") is True and set(raw) <= {"reference_convergence", "division", *_LOGGED}:
         return ReferenceConvergence(reference_convergence=True)
     if set(raw) - {"division"} != _LOGGED:
@@ -577,7 +580,7 @@ class RunSpec(TrainingRunSpec):
     """Time from the start to the first weight update; the software stack's if left out."""
 
     @model_validator(mode="after")
-    def _one_end_and_every_key_counts(self) -> RunSpec:
+    def _run_has_one_end(self) -> RunSpec:
         ends = [f"`{name}`" for name in ENDS if getattr(self, name) is not None]
         if len(ends) > 1:
             do = "keep one of the two; `null` takes the other away"
@@ -610,7 +613,7 @@ class RunSpec(TrainingRunSpec):
         return isinstance(self.samples_to_converge, LoggedConvergence)
 
     def without_end(self) -> RunSpec:
-        """Return the run with throughput only."""
+        """Return the run without a length, so that only throughput follows."""
         return RunSpec()
 
     def findings(self, spec: TrainingScenario) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from podsim.scenario.quantity import Basis, Count, CountOrZero, Info, Level
 
 
 class PieceCopies(Spec):
-    """Copies on a tile in chunks of 1 to 4 bytes, [cycles, bytes]; the software stack has the cost of larger chunks."""
+    """[cycles, bytes] of copies on a tile in chunks of 1, 2 and 4 bytes; the software stack has larger chunks."""
 
     one: Pair
     """Chunks of one byte."""
@@ -38,7 +38,7 @@ class PieceCopies(Spec):
 
 
 class WordCopies(Spec):
-    """Copies word by word, [cycles, bytes]."""
+    """[cycles, bytes] of copies that move one word at a time."""
 
     found: Pair
     """Copies of rows that were looked up."""
@@ -49,7 +49,7 @@ class WordCopies(Spec):
 
 
 class Call(Spec):
-    """Start of programs."""
+    """Cycles to start the programs of a tile, and of its copies."""
 
     launch: CountOrZero
     """Supervisor cycles to start the workers."""
@@ -73,7 +73,7 @@ class PoolVertex(Spec):
 
 
 class TransformVertex(Spec):
-    """Copies that fold or regroup an operand."""
+    """Copies that change the layout of an operand of a convolution."""
 
     combines_groups: Annotated[bool, Info("it says what the library can do")] = True
     """Whether several groups of a convolution can be combined into one."""
@@ -121,7 +121,7 @@ class ReductionVertex(Spec):
 
 
 class SliceVertex(Spec):
-    """Dynamic slices of serialised operands."""
+    """Slices of operands of products that run in several parts, one after the other."""
 
     fixed: CountOrZero
     """Supervisor cycles of a call."""
@@ -136,7 +136,7 @@ class SliceVertex(Spec):
 
 
 class PlannedLookUp(Spec):
-    """Cycles of a look-up as the library's planner estimates them, in worker cycles."""
+    """Estimate of a row look-up by the planner of the library, which chooses plans with it; in worker cycles."""
 
     worker_fixed: CountOrZero
     """Setup of a look-up."""
@@ -170,7 +170,7 @@ class GatherVertex(Spec):
 
 
 class UpdateRow(Spec):
-    """Row updates in one format, in worker cycles."""
+    """Cycles of row updates in one number format, in worker cycles."""
 
     fixed: CountOrZero
     """Setup of a call."""
@@ -233,7 +233,7 @@ class ElementwiseVertex(Spec):
 
 
 class Origin(Spec):
-    """Evidence for numbers of a file, if it differs from that of the whole file."""
+    """Source and basis of single numbers of a file that differ from those of the file."""
 
     source: str
     """Key of the bibliography."""
@@ -246,7 +246,7 @@ class Origin(Spec):
 
 
 class Vertices(Spec):
-    """Vertices of one generation of tiles; one source for the whole file, except for numbers under `origins`."""
+    """Cycle estimates of all vertices of one generation of tiles; `origins` names numbers of other sources."""
 
     kind: Literal["vertices"] = "vertices"
     """What the file describes."""

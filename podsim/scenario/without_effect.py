@@ -46,7 +46,7 @@ _OTHERS: Final[Mapping[Activity, tuple[str, ...]]] = {
 }
 """Keys of a software stack that apply to other activities only."""
 _HEADS: Final = "the head of `task: {}` has none"
-_Found = Iterator[tuple[KeyPath, str]]
+_Rules = Iterator[tuple[KeyPath, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,41 +59,42 @@ class WithoutEffect:
 
 def without_effect(loaded: LoadedScenario) -> tuple[WithoutEffect, ...]:
     """Return the keys of a scenario, its variant or overrides that have no effect on its result."""
-    found = ((path, reason) for path, reason in _rules(loaded.spec) if _is_written(loaded, path))
-    return tuple(WithoutEffect(".".join(map(str, path)), reason) for path, reason in found)
+    rules = ((path, reason) for path, reason in _rules(loaded.spec) if _is_written(loaded, path))
+    return tuple(WithoutEffect(".".join(map(str, path)), reason) for path, reason in rules)
 
 
 def _is_written(loaded: LoadedScenario, path: KeyPath) -> bool:
-    """Return True if the scenario itself or a layer over it has a key, rather than a file that it names."""
+    """Return True if the scenario or an override has a key, and not only a file that the scenario names."""
     document = loaded.document
     if document.value_at(path) in (None, False, 0):
         return False  # same as leaving it out
     place = document.places.get(path, "")
-    own = loaded.inputs[0][0] if loaded.written.path else ""
-    return not any(place.startswith(f"{file}:") for file, _ in loaded.inputs if file != own)
+    scenario_file = loaded.inputs[0][0] if loaded.written.path else ""
+    return not any(place.startswith(f"{file}:") for file, _ in loaded.inputs if file != scenario_file)
 
 
-def _rules(spec: Any) -> _Found:
+def _rules(spec: Any) -> _Rules:
+    """Yield key path and reason of every key that has no effect in a scenario, written or not."""
     for key in _OTHERS[spec.activity]:
         yield ("software", key), f"it belongs to other activities than {spec.activity.label}"
-    yield from _of_bert(spec.model) if spec.model.kind == "bert" else ()
-    yield from _of_experts(getattr(spec.model, "experts", None))
+    yield from _bert_rules(spec.model) if spec.model.kind == "bert" else ()
+    yield from _expert_rules(getattr(spec.model, "experts", None))
     if spec.activity is Activity.FORWARD:
-        yield from _of_forward_passes()
+        yield from _forward_rules()
     elif spec.activity is Activity.GENERATION:
-        yield from _of_generation(spec)
+        yield from _generation_rules(spec)
     elif isinstance(spec.parallelism, ParallelismSpec):
-        yield from _of_transformers(spec, spec.parallelism)
+        yield from _transformer_rules(spec, spec.parallelism)
     else:
-        yield from _of_chains(spec)
+        yield from _chain_rules(spec)
     if spec.activity is Activity.TRAINING:
-        yield from _of_schedules(spec)
+        yield from _schedule_rules(spec)
     if spec.activity is Activity.TRAINING and spec.parallelism.replication_factor == 1:
         yield ("memory", "optimizer_state", "replicated_tensor_sharding"), "there is one replica"
 
 
-def _of_schedules(spec: Any) -> _Found:
-    """Yield the stack's schedule if the scenario overrides it, and both if there is nothing to schedule."""
+def _schedule_rules(spec: Any) -> _Rules:
+    """Yield schedules that a scenario overrides, or that have a single stage."""
     if spec.parallelism.stage_count(spec.model) == 1:
         yield ("software", "schedule"), "there is one pipeline stage"
         if not getattr(spec.parallelism, "is_phased", False):  # phased execution refuses the key
@@ -102,7 +103,7 @@ def _of_schedules(spec: Any) -> _Found:
         yield ("software", "schedule"), "`parallelism.schedule` says when stages run which micro-batch"
 
 
-def _of_bert(model: Any) -> _Found:
+def _bert_rules(model: Any) -> _Rules:
     """Yield parts of the pre-training heads that other tasks do not have."""
     if model.task != "pretraining":
         for key in ("mlm_transform", "next_sentence"):
@@ -113,7 +114,7 @@ def _of_bert(model: Any) -> _Found:
         yield ("model", "pooler"), "it belongs to the next-sentence head"
 
 
-def _of_experts(experts: Any) -> _Found:
+def _expert_rules(experts: Any) -> _Rules:
     """Yield keys for the load of the fullest expert if a capacity factor sets the number of rows."""
     if experts is not None and experts.capacity_factor is not None:
         for key in ("routing", "imbalance"):
@@ -121,19 +122,19 @@ def _of_experts(experts: Any) -> _Found:
             yield ("model", "experts", key), reason
 
 
-def _of_forward_passes() -> _Found:
+def _forward_rules() -> _Rules:
     yield ("data", "dropout"), "forward passes drop nothing"
     yield ("data", "attention_dropout"), "forward passes drop nothing"
     yield ("data", "samples_per_epoch"), "forward passes have no epochs"
     yield ("model", "norm", "replicas"), "forward passes fold batch norms into the weights"
 
 
-def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
+def _transformer_rules(spec: Any, parallelism: ParallelismSpec) -> _Rules:
     """Yield keys of convolutional networks, and keys of phased execution without effect."""
     for key in _CONVNETS:
         yield ("software", key), "`parallelism.updates_per_session_call` says what a call of a transformer runs"
     yield ("software", "recomputes_pipelines"), "`parallelism.recomputation` says what is recomputed"
-    yield from _of_places(spec, parallelism)
+    yield from _placement_rules(spec, parallelism)
     if not parallelism.is_phased:
         return
     if parallelism.shards.column_count == 1:
@@ -144,7 +145,7 @@ def _of_transformers(spec: Any, parallelism: ParallelismSpec) -> _Found:
         yield ("memory", "overlapped_io"), "`memory.io_tiles` sets no tiles aside"
 
 
-def _of_chains(spec: Any) -> _Found:
+def _chain_rules(spec: Any) -> _Rules:
     """Yield keys of loaders and pipelines that a convolutional or graph network does not use."""
     if spec.parallelism.recomputation is not None:
         yield ("software", "recomputes_pipelines"), "`parallelism.recomputation` says what is recomputed"
@@ -154,7 +155,7 @@ def _of_chains(spec: Any) -> _Found:
         yield ("software", "sample_load_time"), "`data.loader: ahead` loads samples while IPUs run"
 
 
-def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:
+def _placement_rules(spec: Any, parallelism: ParallelismSpec) -> _Rules:
     """Yield the place of the head if there is one IPU, and an order of neighbours that changes nothing."""
     if parallelism.group_count == 1 and not parallelism.is_phased:  # phased execution refuses the key
         yield ("parallelism", "head_on"), "the first IPU, or group of IPUs, is the last"
@@ -164,12 +165,12 @@ def _of_places(spec: Any, parallelism: ParallelismSpec) -> _Found:
         "stages": parallelism.group_count,
         "replicas": min(parallelism.replication_factor, spec.system.domain_ipu_count // ipus),
     }
-    placed, usual = ([name for name in order if counts[name] > 1] for order in (parallelism.nearest, NEAREST))
-    if parallelism.nearest != NEAREST and placed == usual:
+    names, default_names = ([name for name in order if counts[name] > 1] for order in (parallelism.nearest, NEAREST))
+    if parallelism.nearest != NEAREST and names == default_names:
         yield ("parallelism", "nearest"), "every IPU is where it would be without it"
 
 
-def _of_generation(spec: Any) -> _Found:
+def _generation_rules(spec: Any) -> _Rules:
     if spec.memory.weights == "resident":
         yield ("memory", "io_tiles"), "no weights are streamed; these tiles are only missing from the others"
     if spec.generation.next_token == "device":

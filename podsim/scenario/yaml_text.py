@@ -11,7 +11,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from podsim.errors import Problem, SpecError
-from podsim.scenario.document import MAX_DEPTH, NO_TEXT, Document, KeyPath, is_text, refusal
+from podsim.scenario.document import LONE_SURROGATE, MAX_DEPTH, Document, KeyPath, is_text, refusal
 
 _MAX_NODES = 5_000
 
@@ -137,7 +137,7 @@ class _Reader:
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         assert isinstance(node, ScalarNode)
         if not is_text(node.value):
-            self._complain(node, path, *NO_TEXT)
+            self._complain(node, path, *LONE_SURROGATE)
             return ""
         return _scalar(node)
 
@@ -146,7 +146,7 @@ class _Reader:
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, ScalarNode) else ""
             if not is_text(key):
-                self._complain(key_node, path, *NO_TEXT)
+                self._complain(key_node, path, *LONE_SURROGATE)
             elif not key:
                 self._complain(key_node, path, "a key must be text", "write `key: value` lines")
             elif key_node.tag == _MERGE_TAG:

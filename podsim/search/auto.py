@@ -56,7 +56,7 @@ def choose(loaded: LoadedScenario, watch: Watch, *, prune: bool = True) -> tuple
         (*fitting, *misfits),
         divisions.considered_count,
         len(timed),
-        tuple(Pins(loaded).words()),
+        tuple(Pins(loaded).pinned_texts()),
         _replaced(loaded, best_s),
         _behind(divisions, timed[0], prune=prune) if reserve else None,
         reserve,
@@ -90,17 +90,17 @@ class Divisions:
         return other
 
     @property
-    def _all(self) -> list[Search | PhasedSearch]:
+    def _searches(self) -> list[Search | PhasedSearch]:
         return [*self.pipelines, *self.phased]
 
     @property
     def considered_count(self) -> int:
         """Divisions that were looked at."""
-        return sum(each.considered_count for each in self._all)
+        return sum(each.considered_count for each in self._searches)
 
     def leads(self) -> list[Lead[Found]]:
         """Return the leads of all searches."""
-        return [lead for each in self._all for lead in each.leads()]
+        return [lead for each in self._searches for lead in each.leads()]
 
     def near(self, found: Found) -> list[Lead[Found]]:
         """Layouts next to one that was found, in what is not tried in all combinations."""
@@ -108,7 +108,7 @@ class Divisions:
 
     def fits(self) -> bool:
         """Return True if any division fits."""
-        return any(each.fits() for each in reversed(self._all))
+        return any(each.fits() for each in reversed(self._searches))
 
     def near_misses(self, best_s: float) -> Iterator[Candidate]:
         """Divisions that do not fit and would take less time, the nearest of each kind."""
@@ -127,7 +127,7 @@ class Divisions:
 
     def nearest(self) -> tuple[TrainingScenario, tuple[IpuMemory, ...]] | None:
         """Return the division with the smallest memory overflow, and the memory of its IPUs."""
-        lean = [lean_misfit for search in self._all for lean_misfit in search.lean_misfits()]
+        lean = [lean_misfit for search in self._searches for lean_misfit in search.lean_misfits()]
         return min(lean, key=lambda each: overflow(each[1]), default=None)
 
 
@@ -147,7 +147,7 @@ def _searched(
                 )
                 raise NoPlanError(what, do="give the division, or use fewer layers")
         given = replaced_division(loaded, reserve)
-        leads = [*([given.lead()] if given else ()), *map(affordable.of, divisions.leads())]
+        leads = [*([given.lead()] if given else ()), *map(affordable.limited, divisions.leads())]
         timed = best_first(leads, lambda found: found.kind, _SHOWN, watch, prune=prune)
         if timed:
             return divisions, _refined(divisions, timed, prune=prune), reserve
@@ -204,7 +204,10 @@ def _replaced(loaded: LoadedScenario, best_s: float) -> Candidate | None:
 def _behind(divisions: Divisions, best: tuple[float, Found], *, prune: bool) -> Candidate | None:
     """Return the fastest division where no memory is left free, if that is worth a word."""
     divisions, affordable = divisions.leaving(0.0), _Affordable()
-    leads = [Lead(best[0] * _WORTH, None, best[1]), *map(affordable.of, [*divisions.near(best[1]), *divisions.leads()])]
+    leads = [
+        Lead(best[0] * _WORTH, None, best[1]),
+        *map(affordable.limited, [*divisions.near(best[1]), *divisions.leads()]),
+    ]
     (update_s, found), *_ = best_first(leads, lambda found: found.kind, 0, silent, prune=prune)
     return _candidate(found, update_s, slower_by(update_s, best[0])) if found is not best[1] else None
 
@@ -215,7 +218,7 @@ class _Affordable:
     def __init__(self) -> None:
         self._passes = 0
 
-    def of(self, lead: Lead[Found]) -> Lead[Found]:
+    def limited(self, lead: Lead[Found]) -> Lead[Found]:
         """Return the lead with a check of the simulation budget."""
         if lead.closer is None:
             return lead
@@ -230,7 +233,7 @@ class _Affordable:
             if self._passes + passes > _MOST_PASSES:
                 return
             self._passes += passes
-        yield from map(self.of, lead.closer())
+        yield from map(self.limited, lead.closer())
 
 
 def _too_long(layout: Layout, passes: int) -> NoPlanError:
@@ -244,7 +247,7 @@ def _too_long(layout: Layout, passes: int) -> NoPlanError:
 
 def _undivided(divisions: Divisions, loaded: LoadedScenario) -> NoPlanError:
     batch = getattr(loaded.spec, "batch_size", None)
-    pins = [f"{name} {value}" for name, value in Pins(loaded).given() if name in _DIVIDE]
+    pins = [f"{name} {value}" for name, value in Pins(loaded).pinned_items() if name in _DIVIDE]
     what = f"batch_size {batch} cannot be divided" + (f" with {' and '.join(pins)}" if pins else "")
     if pins:
         cure = "choose a batch_size that they divide, with 2·stages - 1 micro-batches or more per replica, or pin less"

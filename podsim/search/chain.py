@@ -279,9 +279,8 @@ class Slices:
         """Activations and temporaries with a number of micro-batches in flight, by share and part. [B]"""
         return depth * self.kept_bytes + self.peak_bytes
 
-    def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
+    def last_stage(self, _room_bytes: Costs, /) -> tuple[Costs, Costs]:
         """Cycles and memory of the parts that reach the end, by share and start, laid out to fit. [cycles], [B]"""
-        del room_bytes
         cycles = self.cycles[:, :, -1].copy()
         if self._recompute and not self._recompute_last:
             for start in range(self.size):
@@ -290,11 +289,6 @@ class Slices:
                 whole = self.chain.forward[:, at].sum(axis=1) - self.chain.unread[:, at[-1]]
                 cycles[:, start] -= last.count * whole
         return cycles, self.memory_bytes(1)[:, :, -1]
-
-    def checkpoints(self, share: int, start: int, stop: int, depth: int, room_bytes: float) -> list[int]:
-        """Blocks that start a segment inside a part, where that is a choice."""
-        del share, start, stop, depth, room_bytes
-        return []
 
     def _table(self, value: Callable[[tuple[Segment, ...]], float]) -> Costs:
         parts = partition_of(self._segments_of, self.size)

@@ -108,7 +108,7 @@ def _shares(loaded: LoadedScenario, spec: GenerationScenario) -> tuple[float, ..
 def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[float], watch: Watch) -> list[_Tried]:
     """Try the divisions that can be planned, except longer pipelines that cannot be faster."""
     model, tried, refused = generation_cost_model(asked), list[_Tried](), ""
-    for _, each in zip(watch([_words(division) for division in divisions]), divisions, strict=True):
+    for _, each in zip(watch([_layout_text(division) for division in divisions]), divisions, strict=True):
         if any(earlier.step_s is not None and _no_slower(earlier.layout, each) for earlier in tried):
             continue
         try:
@@ -123,7 +123,7 @@ def _all_tried(asked: Generation, divisions: Sequence[Layout], shares: Sequence[
 def _roomiest(asked: Generation, shares: Sequence[float], model: CostModel) -> _Tried:
     """Try shares for temporaries from the largest down; return the first that fits, or else the last."""
     for share in shares:
-        tried = _tried(_with_share(asked, share), model)
+        tried = _evaluated(_with_share(asked, share), model)
         if tried.step_s is not None:
             break
     return tried
@@ -133,7 +133,7 @@ def _with_share(asked: Generation, share: float) -> Generation:
     return asked.laid_out(available_memory_proportion=(share,) * asked.layout.ipus_per_replica)
 
 
-def _tried(asked: Generation, model: CostModel) -> _Tried:
+def _evaluated(asked: Generation, model: CostModel) -> _Tried:
     """Return the layout, its memory and its time per output token, which is None if it does not fit."""
     steps = draft_steps(asked, model)
     if not all(ipu.fits for ipu in steps.memory):
@@ -182,12 +182,12 @@ def _written(spec: GenerationScenario, layout: Layout) -> GenerationScenario:
     return spec.model_copy(update={"parallelism": parallelism, "memory": memory})
 
 
-def _words(layout: Layout) -> str:
+def _layout_text(layout: Layout) -> str:
     return f"{layout.tensor_parallel} x {layout.stage_count} IPUs"
 
 
 def _nearest_miss(loaded: LoadedScenario, spec: GenerationScenario, nearest: _Tried) -> DoesNotFitError:
-    what = f"no division of the model fits {spec.system.name}; the nearest, over {_words(nearest.layout)}: "
+    what = f"no division of the model fits {spec.system.name}; the nearest, over {_layout_text(nearest.layout)}: "
     for name, pod in larger_pods(spec.system):
         if _fits(loaded, spec, pod):
             do = f"use `system: {name}`, the smallest shipped pod on which it fits, or a smaller batch_size"

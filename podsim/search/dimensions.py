@@ -179,7 +179,7 @@ class Pins:
         """Read it; without `kept` everything is open."""
         self._loaded, self._kept = loaded, kept
 
-    def of(self, key: Key) -> Any:
+    def pinned(self, key: Key) -> Any:
         """Return the pinned value of a key, or None."""
         if not self._kept or not self._loaded.has_key(*key):
             return None
@@ -188,7 +188,7 @@ class Pins:
             found = getattr(found, part, None)
         return found
 
-    def given(self) -> Iterator[tuple[str, Any]]:
+    def pinned_items(self) -> Iterator[tuple[str, Any]]:
         """Yield key and value of everything that is pinned under `parallelism`."""
         auto = self._loaded.auto
         for name in type(auto).model_fields if auto is not None else ():
@@ -196,13 +196,13 @@ class Pins:
             if name != "auto" and value is not None and self._loaded.has_key("parallelism", name):
                 yield name, value
 
-    def words(self) -> Iterator[str]:
+    def pinned_texts(self) -> Iterator[str]:
         """Return the pinned keys and values as text."""
-        return (f"{name}: {flow(value)}" for name, value in self.given())
+        return (f"{name}: {flow(value)}" for name, value in self.pinned_items())
 
     def values(self, dimension: Dimension, spec: TrainingScenario) -> Iterable[Any]:
         """Return the values of a dimension: the pinned value, or else the values to try."""
-        given = self.of(dimension.key)
+        given = self.pinned(dimension.key)
         return dimension.values(spec) if given is None else (given,)
 
 
@@ -212,7 +212,7 @@ def chosen(spec: TrainingScenario, dimensions: Sequence[Dimension], pins: Pins) 
         yield spec
         return
     # What is given limits what others may be.
-    first, *others = sorted(dimensions, key=lambda each: pins.of(each.key) is None)
+    first, *others = sorted(dimensions, key=lambda each: pins.pinned(each.key) is None)
     for value in pins.values(first, spec):
         yield from chosen(with_key(spec, first.key, value), others, pins)
 
@@ -242,10 +242,10 @@ def _may_share(way: TrainingScenario) -> bool:
 def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
     """Return True if phased execution from streaming memory is possible and no pinned value excludes it."""
     excluded = (
-        pins.of(EXECUTION) == "pipelined"
-        or pins.of(("parallelism", "pipeline_stages")) is not None
-        or pins.of(SCHEDULE) is not None
-        or isinstance(pins.of(SHARE), tuple)  # of each IPU of a pipeline
+        pins.pinned(EXECUTION) == "pipelined"
+        or pins.pinned(("parallelism", "pipeline_stages")) is not None
+        or pins.pinned(SCHEDULE) is not None
+        or isinstance(pins.pinned(SHARE), tuple)  # of each IPU of a pipeline
         or spec.software.phased_execution is False
     )
     streaming_bytes: float = spec.system.machine.streaming_memory.capacity_per_ipu_bytes
@@ -254,7 +254,7 @@ def may_be_phased(spec: TrainingScenario, pins: Pins) -> bool:
 
 def may_be_pipelined(pins: Pins) -> bool:
     """Return True if no pinned value excludes stages that keep their weights on their IPUs."""
-    return pins.of(EXECUTION) != "phased" and pins.of(("parallelism", "batch_serialisation")) is not False
+    return pins.pinned(EXECUTION) != "phased" and pins.pinned(("parallelism", "batch_serialisation")) is not False
 
 
 def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
@@ -263,10 +263,10 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     assert isinstance(parallelism, ParallelismSpec)
     phased = parallelism.model_copy(update={"execution": "phased", "layers_per_ipu": None, "micro_batch_size": 1})
     state = OptimizerStateSpec.model_validate(
-        {"storage": spec.memory.state.storage} if pins.of(("memory", "optimizer_state", "storage")) else {}
+        {"storage": spec.memory.state.storage} if pins.pinned(("memory", "optimizer_state", "storage")) else {}
     )
     memory = spec.memory.model_copy(update={"optimizer_state": state})
-    ipus = pins.of(("parallelism", "ipus_per_replica"))
+    ipus = pins.pinned(("parallelism", "ipus_per_replica"))
     # All IPUs of a replica share every layer.
     ways = [replace(each, values=lambda _: (ipus,)) if ipus and each.key == _SHARDS else each for each in WAYS]
     for way in chosen(spec.model_copy(update={"parallelism": phased, "memory": memory}), ways, pins):
@@ -276,7 +276,7 @@ def in_phases(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
 
 def micro_batches(spec: TrainingScenario, pins: Pins) -> Iterator[TrainingScenario]:
     """Yield the scenario with every micro-batch that the batch allows, the smallest first."""
-    parallelism, given = spec.parallelism, pins.of(("parallelism", "micro_batch_size"))
+    parallelism, given = spec.parallelism, pins.pinned(("parallelism", "micro_batch_size"))
     share, rest = divmod(batch_of(spec), parallelism.replication_factor)
     for size in () if rest else divisors(share, MOST_SAMPLES):
         if given in (None, size):

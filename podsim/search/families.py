@@ -63,7 +63,7 @@ class CheckpointedSlices(Slices):
             ]
         )
 
-    def last_stage(self, room_bytes: Costs) -> tuple[Costs, Costs]:
+    def last_stage(self, room_bytes: Costs, /) -> tuple[Costs, Costs]:
         """Return time and memory with the longest last segment that fits and is not recomputed. [cycles], [B]"""
         if self._recompute_last:
             return super().last_stage(room_bytes)
@@ -214,7 +214,9 @@ Family = TransformerFamily | ConvnetFamily
 def keys(spec: TrainingScenario) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the keys of `parallelism` and `memory` that describe the division of a scenario."""
     parallelism = spec.parallelism.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    parallelism["recomputation"] = spec.parallelism.redone if spec.parallelism.recomputes(spec.software) else "none"
+    parallelism["recomputation"] = (
+        spec.parallelism.recomputed_unit if spec.parallelism.recomputes(spec.software) else "none"
+    )
     parallelism |= {name: value.provenance.text for name, value in spec.parallelism if isinstance(value, Sourced)}
     memory = {"available_memory_proportion": spec.memory.available_memory_proportion}
     if not getattr(spec.parallelism, "is_phased", False):

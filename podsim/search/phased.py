@@ -120,7 +120,7 @@ class PhasedSearch:
             sizes = list(micro_batches(way, self._pins))
             self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
             if sizes:
-                yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_words(way))
+                yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_phases_text(way))
 
     def near(self, found: Found) -> Iterator[Lead[Found]]:
         """Layouts next to one that was found: with shares up to the next larger one, or other numbers of I/O tiles."""
@@ -134,7 +134,7 @@ class PhasedSearch:
                 self.considered_count += 1
                 if _fits(plan.memory):
                     yield Found(plan, phased_s(plan), partial(_written, between, plan.layout)).lead()
-        if self._pins.of(IO_TILES) is None:
+        if self._pins.pinned(IO_TILES) is None:
             for count in io_tiles_near(spec):
                 self.considered_count += 1
                 yield Lead(0.0, partial(self._costed, with_key(spec, IO_TILES, count)))
@@ -198,7 +198,7 @@ class PhasedSearch:
 
     def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
         """Return the layout with each number of attention parts to try, the smallest first."""
-        given = self._pins.of(PARTS)
+        given = self._pins.pinned(PARTS)
         counts = attention_parts(spec) if given is None else [given]
         return [with_key(spec, PARTS, count) for count in counts]
 
@@ -234,7 +234,7 @@ class PhasedSearch:
     @property
     def _shares(self) -> tuple[float, ...]:
         """Shares of memory for temporaries that may be tried, the smallest first."""
-        given = self._pins.of(SHARE)
+        given = self._pins.pinned(SHARE)
         return _PROPORTIONS if given is None else (given,)
 
     def _with_share(self, job: PlanInput, share: float) -> PlanInput:
@@ -331,5 +331,5 @@ def _bare_blocks(workload: Workload, model: CostModel) -> dict[str, BlockCost]:
     return {name: bare(block) for name, block in workload.blocks.items()}
 
 
-def _words(way: TrainingScenario) -> str:
+def _phases_text(way: TrainingScenario) -> str:
     return f"phases over {counted(way.parallelism.ipus_per_replica, 'IPU')}"

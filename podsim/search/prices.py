@@ -13,6 +13,7 @@ from podsim.placement.layout import Layout, PlanInput
 from podsim.placement.schedule import PipelineSchedule
 from podsim.scenario.hardware import System
 from podsim.search.chain import Costs, Slices, Split, held_bytes, is_tied, least_maximum, most_even
+from podsim.search.families import CheckpointedSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Prices:
         """Return the starts of segments inside stages, or None if layers are the segments."""
         if self.slices.chain.workload.layers:
             return None
+        if not isinstance(self.slices, CheckpointedSlices):
+            return ()
         chosen: list[int] = []
         schedule = PipelineSchedule.from_name(self.layout.schedule, len(stages) - 1)
         for index, (start, stop) in enumerate(pairwise(stages)):

@@ -181,7 +181,7 @@ class Search:
                 self.misfits[settings[0]] = settings[0]
             elif settings:
                 bound_s = min(self._least_s(each) for each in (settings[0], settings[-1]))
-                yield Lead(bound_s, partial(self._of_group, settings), name=self._words(group))
+                yield Lead(bound_s, partial(self._of_group, settings), name=self._group_text(group))
 
     def _of_group(self, settings: list[Layout]) -> Iterator[Lead[Found]]:
         """Micro-batches that would fit if operations needed no temporaries."""
@@ -303,7 +303,7 @@ class Search:
         """Return the scenario with a layout."""
         return self.space.family.divided(layout, self._job.workload_of(layout.micro_batch_size).order)
 
-    def _words(self, group: Layout) -> str:
+    def _group_text(self, group: Layout) -> str:
         words = f"{counted(group.ipus_per_replica, 'IPU')} per replica"
         return f"{words}, {self.space.shards} to a layer" if self.space.shards > 1 else words
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,39 +18,36 @@ if TYPE_CHECKING:
 
 
 class Answered:
-    """Base class of answers: results of runs, and of `compare`, `sweep`, `plan`, `check` and `whatif`.
-
-    A subclass defines its summary in a line or two, its report, and the rows of its frame.
-    """
+    """Base class of answers: results of runs, and of `compare`, `sweep`, `plan`, `check` and `whatif`."""
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...] | None] = None
-    """Columns of a frame; None for those of its rows."""
+    """Columns of a frame; None if they are the keys of its rows."""
 
     @abstractmethod
     def _summary_lines(self) -> Iterable[str]:
-        """Return lines that summarise the answer."""
+        """Return the lines of `repr`, at most four."""
 
     @abstractmethod
     def report(self) -> Report:
-        """Return the answer as data: a sentence, figures, and sections of tables and charts."""
+        """Return the answer as data: a verdict, headline figures, and sections of text, tables and charts."""
 
     @abstractmethod
     def _records(self) -> Sequence[Mapping[str, Any]]:
         """Return the rows of the frame as mappings."""
 
     def _units(self) -> Mapping[str, str]:
-        """Return the units of columns whose names do not tell the unit."""
+        """Return the units of columns that are not metrics."""
         return {}
 
     def _currency(self) -> str:
-        """Return the currency of costs."""
+        """Return the currency of costs; empty if there are none."""
         return ""
 
     def __repr__(self) -> str:
         """Return a summary of at most five lines, with the methods that show more."""
         more = f"{type(self).__name__}: .plot(), .to_frame(); a notebook shows its tables"
-        return "\n".join(short(each) for each in (*self._summary_lines(), more))
+        return "\n".join(short(line) for line in (*self._summary_lines(), more))
 
     def text(self) -> str:
         """Return the short answer for a terminal of 100 columns."""
@@ -82,6 +80,20 @@ class Answered:
         from podsim.show.frames import frame_of
 
         return frame_of(self._records(), self._units(), self._currency(), self.COLUMNS)
+
+
+class JsonAnswer(Answered):
+    """Base class of answers that can be written as JSON."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> Mapping[str, object]:
+        """Return plain types."""
+
+    def to_json(self) -> str:
+        """Return `to_dict()` as JSON text; equal answers give equal bytes."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def figure_of_sheet(sheet: Sheet) -> Figure:

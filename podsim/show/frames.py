@@ -1,4 +1,4 @@
-"""Answers as pandas frames. Column names end in their unit, and `attrs["unit"]` holds units by column."""
+"""Answers as pandas frames, with the units of their columns in `attrs["unit"]`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNITS: Final = {"s": "s", "bytes": "B", "share": "1", "count": "1"}
 
 
 def unit_of_figure(column: str, currency: str = "") -> str | None:
-    """Return the unit of a column of figures; None for other columns, and for units that differ between rows.
+    """Return the unit of a column of metrics; None for other columns, and for costs without a `currency`.
 
     >>> unit_of_figure("weight_update_s"), unit_of_figure("mfu"), unit_of_figure("cost_per_run", "USD")
     ('s', '1', 'USD')
@@ -36,7 +36,11 @@ def frame_of(
 ) -> DataFrame:
     """Return a frame of rows.
 
-    `units` holds the units of columns whose names do not tell the unit; `columns` is by default those of the rows.
+    Args:
+        rows: Values by column.
+        units: Units of columns that are not metrics.
+        currency: Unit of costs.
+        columns: Names of the columns; by default the keys of the rows.
     """
     import pandas as pd
 
@@ -44,7 +48,7 @@ def frame_of(
 
 
 def frame_of_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFrame:
-    """Return a frame of rows, with units from the ends of its column names."""
+    """Return a frame of rows; the last part of a column's name gives its unit, such as `_s` or `_bytes`."""
     import pandas as pd
 
     frame = pd.DataFrame(rows, columns=[*columns])
@@ -54,7 +58,7 @@ def frame_of_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> D
 
 
 def frame_of_file(path: Path) -> DataFrame:
-    """Return the frame of a Parquet or CSV file with many results."""
+    """Return the frame of a Parquet or CSV table that `podsim sweep` wrote."""
     import pandas as pd
 
     from podsim.escaped import from_csv
@@ -69,6 +73,6 @@ def frame_of_file(path: Path) -> DataFrame:
 
 
 def _with_units(frame: DataFrame, units: Mapping[str, str] | None = None, currency: str = "") -> DataFrame:
-    known = {name: (units or {}).get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
-    frame.attrs["unit"] = {name: unit for name, unit in known.items() if unit}
+    found = {name: (units or {}).get(name) or unit_of_figure(name, currency) for name in map(str, frame.columns)}
+    frame.attrs["unit"] = {name: unit for name, unit in found.items() if unit}
     return frame

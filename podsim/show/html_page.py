@@ -1,4 +1,4 @@
-"""Reports as HTML pages: one file without network requests, with the same bytes for the same answer.
+"""Reports as HTML pages: one file without network requests; the same report gives the same bytes.
 
 Texts from users are escaped. As a second defence, a content security policy allows only the page's own two scripts, by
 their hashes, and no requests.
@@ -44,9 +44,11 @@ _STEPS: Final = (("in", "Zoom in", "+"), ("out", "Zoom out", "−"), ("back", "E
 
 def as_html(page: Report) -> str:
     """Return a report as the text of an HTML page."""
-    style, own = (files("podsim.show").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, page_script = (
+        files("podsim.show").joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
     drawing = script().replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    hashes = (base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (drawing, own))
+    hashes = (base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in (drawing, page_script))
     allowed = " ".join(f"'sha256-{hash_}'" for hash_ in hashes)
     body = "\n".join(_body(page))
     return f"""<!DOCTYPE html>
@@ -65,7 +67,7 @@ style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'">
 {_patterns(body)}
 {body}
 <script>{drawing}</script>
-<script>{own}</script>
+<script>{page_script}</script>
 </body>
 </html>
 """
@@ -78,7 +80,7 @@ def _patterns(drawn: str) -> str:
 
 
 def fragment(blocks: Iterable[Part], prefix: str) -> str:
-    """Return blocks as a part of another page, without scripts; ids of charts begin with the prefix."""
+    """Return blocks as HTML to insert into another page, without scripts; ids of charts begin with `prefix`."""
     numbers = count(1)
     text = "\n".join(line for block in blocks for line in _block(block, numbers, prefix))
     text = f"{_patterns(text)}{text}" if "url(#" in text else text
@@ -86,7 +88,7 @@ def fragment(blocks: Iterable[Part], prefix: str) -> str:
 
 
 def tiles(shown: Iterable[Tile]) -> str:
-    """Return tiles with the main figures as a part of a page."""
+    """Return headline figures as HTML to insert into a page."""
     parts = []
     for tile in shown:
         notes = "".join(f'<dd class="more">{html(note)}</dd>' for note in (tile.range, *tile.notes) if note)
@@ -102,8 +104,8 @@ def _body(page: Report) -> Iterator[str]:
         look = "note" if kind == "note" else "warning"
         yield f'<p class="{look}"><strong>{kind.capitalize()}:</strong> {html(text)}</p>'
     yield "</header>"
-    sections = [(_anchor(each.title), each) for each in page.sections if each.paged and each.blocks]
-    links = (f'<li><a href="#{anchor}">{html(each.title)}</a></li>' for anchor, each in sections)
+    sections = [(_anchor(section.title), section) for section in page.sections if section.paged and section.blocks]
+    links = (f'<li><a href="#{anchor}">{html(section.title)}</a></li>' for anchor, section in sections)
     yield f'<nav aria-label="Sections"><ul>{"".join(links)}</ul></nav>'
     yield '<main id="content">'
     yield f'<noscript><p class="warning">{_NO_SCRIPT}</p></noscript>'
@@ -154,7 +156,7 @@ def _chart(chart: Chart, name: str) -> Iterator[str]:
         ]
         steps = [(f'data-step="{step}" aria-label="{label}"', sign) for step, label, sign in _STEPS]
         groups = (
-            "".join(f'<button type="button" {given}>{text}</button>' for given, text in group)
+            "".join(f'<button type="button" {attributes}>{text}</button>' for attributes, text in group)
             for group in (parts, steps)
         )
         spans = "".join(f'<span class="group">{group}</span>' for group in groups)
@@ -183,7 +185,7 @@ def report_as_html(report: Report) -> str:
 
 
 def to_html(table: Block) -> str:
-    """Return a table as HTML with its notes below; addresses become links."""
+    """Return a table with its notes, or a passage, as HTML; addresses become links."""
     if isinstance(table, Passage):
         title = f"<p>{_linked(table.title)}</p>\n" if table.title else ""
         return f'{title}<pre tabindex="0">{html(table.text)}</pre>'
@@ -191,7 +193,7 @@ def to_html(table: Block) -> str:
 
     def cells(row: Iterable[object], tag: str, more: str = "") -> str:
         return "".join(
-            f"<{tag}{more}{kind}>{_linked(str(each))}</{tag}>" for each, kind in zip(row, kinds, strict=False)
+            f"<{tag}{more}{kind}>{_linked(str(cell))}</{tag}>" for cell, kind in zip(row, kinds, strict=False)
         )
 
     rows = []
@@ -217,7 +219,7 @@ def _linked(text: str) -> str:
 
 
 def check_page_path(path: str | Path) -> None:
-    """Refuse, before the work, a path that cannot hold a page, and a page if the chart library is not installed."""
+    """Raise a `PodsimError` if a page cannot be written to a path, or the chart library is not installed."""
     suffix = Path(path).suffix
     if suffix.lower() not in SUFFIXES:
         what = f"`{suffix}` is not a format for pages" if suffix else "the name of a page needs a suffix"
@@ -227,21 +229,21 @@ def check_page_path(path: str | Path) -> None:
 
 
 def write_page(page: Report, path: str | Path) -> None:
-    """Write a page, but never over an input file of the answer; the same answer has the same bytes."""
+    """Write a page; raise `OutputError` if the path is not writable, or an input file of the report."""
     check_page_path(path)
     check_not_read(path, "report", page.inputs)
     write_atomically(path, as_html(page).encode(errors="replace"))
 
 
 def check_library() -> None:
-    """Refuse to write a page if the package that draws charts is not installed."""
+    """Raise a `PodsimError` if the package that draws the charts of pages is not installed."""
     check_package(_PACKAGE, "pages need")
 
 
 def script() -> str:
-    """Return the script that draws charts and sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed in one.
+    """Return the script that sets `window.vegaEmbed`: Vega, Vega-Lite and Vega-Embed from an installed package.
 
-    The script comes from a package, not from the network. Its assembly takes two seconds, so it is cached on disk.
+    It is cached on disk, because its assembly takes two seconds.
     """
     check_library()
     key = digest([b"script of pages", version(OPTIONAL[_PACKAGE][0]).encode()])

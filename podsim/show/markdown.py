@@ -18,11 +18,11 @@ def report_as_markdown(report: Report) -> str:
     items = "".join(
         f"- {escaped.markdown(line)}\n" for passage in report.heading() for line in passage.text.split("\n")
     )
-    return items + "".join(f"\n{to_markdown(each, level=3)}" for each in report.short())
+    return items + "".join(f"\n{to_markdown(block, level=3)}" for block in report.short())
 
 
 def to_markdown(block: Block, level: int = 2) -> str:
-    """Return a table or passage in Markdown, below a heading of a level; headings over rows are bold cells."""
+    """Return a table or passage in Markdown, with its title as a heading; headings over rows are bold cells."""
     head = f"{'#' * level} {escaped.markdown(block.title)}\n\n" if block.title else ""
     if isinstance(block, Passage):
         return head + "".join(f"{escaped.markdown(line)}\n" for line in block.text.split("\n"))
@@ -37,7 +37,7 @@ def to_markdown(block: Block, level: int = 2) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Return a table as CSV with full numbers, empty cells for dashes, and headings over rows as a first column."""
+    """Return a table as CSV: unrounded numbers, empty cells for dashes, and headings over rows as the first column."""
     width = len(table.columns)
     is_grouped, group = any(len(row) < width for row in table.rows), ""
     file = io.StringIO()
@@ -48,8 +48,7 @@ def to_csv(table: Table) -> str:
         if len(row) < width:
             group = str(row[0])
             continue
-        known = (each.value if isinstance(each, Cell) and each.value is not None else str(each) for each in row)
-        cells = ["" if each in _NOTHING else each for each in known]
-        line = [*[group] * is_grouped, *cells]
-        writer.writerow([escaped.csv(each) if isinstance(each, str) else each for each in line])
+        values = (cell.value if isinstance(cell, Cell) and cell.value is not None else str(cell) for cell in row)
+        line = [*[group] * is_grouped, *("" if value in _NOTHING else value for value in values)]
+        writer.writerow([escaped.csv(value) if isinstance(value, str) else value for value in line])
     return file.getvalue()

@@ -1,7 +1,4 @@
-"""Charts drawn by matplotlib, for files and notebooks.
-
-Figures are made directly, without pyplot and its global state.
-"""
+"""Charts drawn by matplotlib, for files and notebooks, without pyplot and its global state."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from podsim.errors import OutputError, PodsimError
 from podsim.escaped import terminal, xml
 from podsim.report import chart as data
-from podsim.report.chart import Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, TimelineChart, WayOver
+from podsim.report.chart import Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, StudyPlot, TimelineChart
 from podsim.result.files import check_not_read, check_writable, write_atomically
 
 PLAIN: Final = FuncFormatter(lambda value, _: f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.0f}")
@@ -66,7 +63,7 @@ _LEAST_APART: Final = 0.045
 
 
 def check_plot_path(path: str | Path) -> None:
-    """Refuse, before the work, a path that cannot hold a chart."""
+    """Raise `OutputError` if a chart cannot be written to a path; callers check this before a simulation."""
     suffix = Path(path).suffix
     if suffix.lower() not in _UNDATED:
         what = f"`{suffix}` is not a format for charts" if suffix else "the name of a chart needs a suffix"
@@ -75,35 +72,36 @@ def check_plot_path(path: str | Path) -> None:
 
 
 def write_sheet(make: Callable[[], data.Sheet], path: str | Path, inputs: Iterable[tuple[str, str]]) -> None:
-    """Draw charts into a file, after a check of its path; refuse to overwrite one of `inputs` (path, SHA-256).
+    """Draw the charts of `make()` into a PNG, SVG or PDF file; the same charts give the same pixels.
 
-    The suffix selects PNG, SVG or PDF; the same charts have the same pixels.
+    Raises:
+        OutputError: The suffix is not a format, or the file is one of `inputs` (path, SHA-256) or not writable.
     """
     check_not_read(path, "plot", inputs)
     check_plot_path(path)
     suffix = Path(path).suffix.lower()
     buffer = BytesIO()
-    with _own_look():
+    with _podsim_style():
         figure = figure_of(make())
-        _settle(figure)
+        _round_layout(figure)
         figure.savefig(buffer, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=_UNDATED[suffix])
     content = buffer.getvalue()
     # Comments of an SVG hold texts without escapes.
     write_atomically(path, xml(content.decode(errors="replace")).encode() if suffix == ".svg" else content)
 
 
-class _Drawn(Figure):
+class _NotebookFigure(Figure):
     """A figure that a notebook shows even if pyplot is not imported."""
 
     def _repr_png_(self) -> bytes:
         buffer = BytesIO()
-        with _own_look():
+        with _podsim_style():
             self.savefig(buffer, format="png", dpi=_DOTS_PER_INCH_SHOWN)
         return buffer.getvalue()
 
 
 @contextmanager
-def _own_look() -> Iterator[None]:
+def _podsim_style() -> Iterator[None]:
     """Apply podsim's own style, independent of the user's matplotlibrc."""
     with rc_context():
         rcdefaults()
@@ -112,22 +110,22 @@ def _own_look() -> Iterator[None]:
         yield
 
 
-def _settle(figure: Figure) -> None:
+def _round_layout(figure: Figure) -> None:
     """Round the layout of axes, since the last digit of matplotlib's layout solver may vary."""
     if (engine := figure.get_layout_engine()) is None:
         return
     engine.execute(figure)
     figure.set_layout_engine("none")
-    for part in (each for row in figure.subfigs for each in (row, *row.subfigs)):
+    for part in (subfigure for row in figure.subfigs for subfigure in (row, *row.subfigs)):
         part.bbox_relative.set_points(part.bbox_relative.get_points().round(6))
     for axes in figure.axes:
-        left, bottom, width, height = (round(at, 6) for at in axes.get_position(original=True).bounds)
+        left, bottom, width, height = (round(bound, 6) for bound in axes.get_position(original=True).bounds)
         axes.set_position((left, bottom, width, height))
 
 
-@_own_look()
+@_podsim_style()
 def figure_of(sheet: data.Sheet) -> Figure:
-    """Return a figure of charts below a title, a description and warnings."""
+    """Return a figure of charts below a title, a description and warnings; raise `PodsimError` without charts."""
     if not sheet.rows:
         raise PodsimError(f"there is nothing to draw: {sheet.title}", do="leave the chart out, and print the answer")
     alone = len(sheet.rows) == len(sheet.rows[0]) == 1 and isinstance(sheet.rows[0][0].drawn, (Study, Curves))
@@ -142,7 +140,7 @@ def figure_of(sheet: data.Sheet) -> Figure:
     ]
     head_inches = _TOP_INCHES + sum(height for *_, height, _ in lines) + _TOP_INCHES
     rows_inches = [max(map(_height_inches, row)) for row in sheet.rows]
-    figure = _Drawn(figsize=(width_inches, head_inches + sum(rows_inches)), layout="constrained")
+    figure = _NotebookFigure(figsize=(width_inches, head_inches + sum(rows_inches)), layout="constrained")
     parts = figure.subfigures(1 + len(rows_inches), 1, squeeze=False, height_ratios=[head_inches, *rows_inches])
     head, *below = parts.flat
     below_inches = _TOP_INCHES
@@ -166,7 +164,7 @@ def _height_inches(chart: Chart) -> float:
         case TimelineChart(rows=rows):
             return max(_TIMELINE_INCHES + _ROW_INCHES * len(rows), legend)
         case Curves(series=series):
-            return _LOW_INCHES if any(each.mark is Mark.AREA for each in series) else _CURVES_INCHES
+            return _LOW_INCHES if any(curve.mark is Mark.AREA for curve in series) else _CURVES_INCHES
         case Study():
             return _STUDY_INCHES
 
@@ -188,7 +186,7 @@ def _draw(chart: Chart, place: Figure | SubFigure, title: str, *, is_first: bool
         case Study():
             _draw_study(place, chart.drawn)
     if chart.legend:
-        handles = [Patch(label=text, **_filled(each)) for text, each in chart.legend.items()]
+        handles = [Patch(label=text, **_patch_look(swatch)) for text, swatch in chart.legend.items()]
         look: dict[str, Any] = {"loc": "outside right upper", "frameon": False, "fontsize": 9.5}
         place.legend(handles=handles, title=chart.legend_title or None, **look)
 
@@ -204,11 +202,11 @@ def write_on_bar(axes: Axes, x: float, y: float, text: str, background: str, poi
     axes.text(x, y, text, ha="center", va="center", fontsize=points, color=Fill(background).ink)
 
 
-def _filled(fill_of: Fill, *, hatched: bool = True) -> dict[str, Any]:
-    """Return the keywords of a patch with a fill; the edge colour is the ink of the hatch."""
-    hatch = _HATCHES[fill_of.shape] if hatched else None
-    ink = "#ffffff66" if fill_of.ink == data.PAPER else "#00000055"
-    return {"facecolor": fill_of.colour, "hatch": hatch, "edgecolor": ink, "linewidth": 0}
+def _patch_look(swatch: Fill, *, hatched: bool = True) -> dict[str, Any]:
+    """Return matplotlib's keywords for a patch with a fill; the edge colour is the colour of the hatch."""
+    hatch = _HATCHES[swatch.shape] if hatched else None
+    ink = "#ffffff66" if swatch.ink == data.PAPER else "#00000055"
+    return {"facecolor": swatch.colour, "hatch": hatch, "edgecolor": ink, "linewidth": 0}
 
 
 def _label(row: str) -> str:
@@ -220,25 +218,25 @@ def _draw_bars(axes: Axes, drawn: Bars) -> None:
     for bar in drawn.bars:
         row, length = rows[bar.row], bar.end - bar.start
         hatched = abs(length) >= _HATCHED_FROM * (high - low)
-        axes.barh(row, length, left=bar.start, height=0.76, **_filled(bar.fill, hatched=hatched))
-        side, at = bar.text_at((low, high))
+        axes.barh(row, length, left=bar.start, height=0.76, **_patch_look(bar.fill, hatched=hatched))
+        side, text_x = bar.text_place((low, high))
         if side != "inside":
             shift, aligned = (4, "left") if side == "right" else (-4, "right")
             look: dict[str, Any] = {"textcoords": "offset points", "ha": aligned, "va": "center", "fontsize": 8.5}
             if bar.text:
-                axes.annotate(bar.text, (at, row), (shift, 0), **look)
+                axes.annotate(bar.text, (text_x, row), (shift, 0), **look)
         elif bar.text and abs(length) / (high - low) * _BAR_AXES_INCHES >= _CHARACTER_INCHES * (len(bar.text) + 1):
-            write_on_bar(axes, at, row, bar.text, bar.fill.colour)
-    for (name, at), dashes in zip(drawn.rules.items(), _RULES, strict=False):
-        axes.axvline(at, color="black", linewidth=0.9, linestyle=dashes if at else "-", label=name)
+            write_on_bar(axes, text_x, row, bar.text, bar.fill.colour)
+    for (name, x), dashes in zip(drawn.rules.items(), _RULES, strict=False):
+        axes.axvline(x, color="black", linewidth=0.9, linestyle=dashes if x else "-", label=name)
     axes.set_yticks(range(len(rows)), [_label(row) for row in rows], fontsize=8.5)
     axes.set(xlim=(low, high), ylim=(len(rows) - 0.45, -0.55), xlabel=drawn.x.title)
     axes.tick_params(axis="y", length=0)
     plain_frame(axes)
 
 
-def _scale_to(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> None:
-    """Set limits, ticks and title of an axis of numbers."""
+def _set_up_axis(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> None:
+    """Set limits, ticks and title of an axis of numbers; `which` is `x` or `y`."""
     line = getattr(axes, f"{which}axis")
     if axis.is_log:
         getattr(axes, f"set_{which}scale")("log", base=2 if axis.ticks else 10)
@@ -263,18 +261,18 @@ def _draw_curves(axes: Axes, drawn: Curves, *, with_legend: bool) -> None:
     for series in drawn.series:
         _draw_series(axes, series)
     axes.margins(0.12)
-    _scale_to(axes, drawn.x, "x", [at for series in drawn.series for at in series.x])
-    _scale_to(axes, drawn.y, "y", [at for series in drawn.series for at in series.y])
-    heights = [at for series in drawn.series if series.mark is Mark.AREA for at in series.y]
-    if drawn.series[0].mark is Mark.AREA and all(float(at).is_integer() for at in heights):
+    _set_up_axis(axes, drawn.x, "x", [x for series in drawn.series for x in series.x])
+    _set_up_axis(axes, drawn.y, "y", [y for series in drawn.series for y in series.y])
+    heights = [y for series in drawn.series if series.mark is Mark.AREA for y in series.y]
+    if drawn.series[0].mark is Mark.AREA and all(float(height).is_integer() for height in heights):
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     for series in drawn.series:
         _write_texts(axes, series)
-    for (name, at), dashes in zip(drawn.rules.items(), _RULES, strict=False):
-        axes.axvline(at, color=data.INK, linewidth=0.9, linestyle=dashes)
+    for (name, x), dashes in zip(drawn.rules.items(), _RULES, strict=False):
+        axes.axvline(x, color=data.INK, linewidth=0.9, linestyle=dashes)
         height, aligned = (0.04, "bottom") if dashes is _RULES[0] else (0.96, "top")
         where: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "ha": "left", "va": aligned}
-        axes.text(at, height, f" {name}", fontsize=8.5, rotation=90, **where)
+        axes.text(x, height, f" {name}", fontsize=8.5, rotation=90, **where)
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
     if with_legend and axes.get_legend_handles_labels()[0]:
@@ -360,14 +358,14 @@ def _draw_window(axes: Axes, drawn: TimelineChart, window: data.TimelineStretch)
     rows = {row: number for number, row in enumerate(drawn.rows)}
     shortest = _HATCHED_FROM * (window.end - window.start)
     groups: dict[tuple[int, Fill, bool], list[tuple[float, float]]] = {}
-    for piece in drawn.pieces:
-        start, end = max(piece.start, window.start), min(piece.end, window.end)
+    for bar in drawn.bars:
+        start, end = max(bar.start, window.start), min(bar.end, window.end)
         if start < end:
-            group = groups.setdefault((rows[piece.row], piece.fill, end - start >= shortest), [])
+            group = groups.setdefault((rows[bar.row], bar.fill, end - start >= shortest), [])
             group.append((start, end - start))
-    for (row, fill_of, hatched), spans in groups.items():
-        # Thousands of corners would make a vector file of many MB.
-        axes.broken_barh(spans, (row - 0.41, 0.82), rasterized=not hatched, **_filled(fill_of, hatched=hatched))
+    for (row, swatch, hatched), spans in groups.items():
+        # Short bars are rasterised: as vectors, thousands of them would make a file of many MB.
+        axes.broken_barh(spans, (row - 0.41, 0.82), rasterized=not hatched, **_patch_look(swatch, hatched=hatched))
     for part in drawn.parts:
         if window.start < part.start < window.end:
             axes.axvline(part.start, color="black", lw=0.8, ls=_RULES[0])
@@ -378,21 +376,21 @@ def _draw_window(axes: Axes, drawn: TimelineChart, window: data.TimelineStretch)
 
 
 def _draw_study(place: Figure | SubFigure, drawn: Study) -> None:
-    """Draw a figure over the keys of a study; points without the figure are crosses or grey cells."""
+    """Draw a metric over the keys of a study; points without the metric are crosses or grey cells."""
     norm = Normalize(*drawn.ends)
-    match drawn.over:
-        case WayOver.HEAT_MAP:
+    match drawn.plot:
+        case StudyPlot.HEAT_MAP:
             _draw_heat_maps(place, drawn, norm)
-        case WayOver.DOTS:
+        case StudyPlot.DOTS:
             _draw_dots(place.add_subplot(), drawn, norm)
-        case WayOver.PARALLEL:
+        case StudyPlot.PARALLEL:
             _draw_parallel(place.add_subplot(), drawn, norm)
     # `figure.axes` of a subfigure would hold the axes of all subfigures.
     place.colorbar(ScalarMappable(norm, data.COLOURS), ax=list(place.axes), label=drawn.figure.title, format=PLAIN)
 
 
 def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, norm: Normalize) -> None:
-    """Draw the first key upwards and the second across, with a map for each value of the third."""
+    """Draw the first key on the vertical axis and the second on the horizontal one; a map for each value of a third."""
     down, across, *split = drawn.keys
     count = len(split[0].values) if split else 1
     columns = min(count, 2 if count in (2, 4) else 3)
@@ -407,8 +405,8 @@ def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, norm: Normalize) ->
         axes.set_facecolor(data.LEFT_OUT)
         axes.imshow(cells, aspect="auto", cmap=data.COLOURS, origin="lower", norm=norm)
         for key, line in ((across, axes.xaxis), (down, axes.yaxis)):
-            every = -(-len(key.values) // 20)
-            line.set_ticks(range(0, len(key.values), every), list(key.values)[::every])
+            step = -(-len(key.values) // 20)  # at most 20 labels
+            line.set_ticks(range(0, len(key.values), step), list(key.values)[::step])
         axes.tick_params(axis="x", rotation=45 if across.is_crowded else 0)
         axes.set(xlabel=across.axis.title, ylabel=down.axis.title)
         for row, column in product(range(len(down.values)), range(len(across.values))) if drawn.has_texts else ():
@@ -421,9 +419,9 @@ def _draw_heat_maps(place: Figure | SubFigure, drawn: Study, norm: Normalize) ->
 
 def _draw_dots(axes: Axes, drawn: Study, norm: Normalize) -> None:
     down, across = drawn.keys
-    places = [(across.numbers[at], down.numbers[up]) for at, up in zip(across.at, down.at, strict=True)]
-    known = [(*place, value) for place, value in zip(places, drawn.values, strict=True) if value is not None]
-    x, y, values = zip(*known, strict=True)
+    places = [(across.numbers[x], down.numbers[y]) for x, y in zip(across.at, down.at, strict=True)]
+    dots = [(*place, value) for place, value in zip(places, drawn.values, strict=True) if value is not None]
+    x, y, values = zip(*dots, strict=True)
     axes.scatter(x, y, c=values, norm=norm, cmap=data.COLOURS, s=45.0)
     missing = [place for place, value in zip(places, drawn.values, strict=True) if value is None]
     if missing:

@@ -7,8 +7,8 @@ from typing import Final
 
 from podsim.format import format_duration_s
 
-# Events per second of the compiled engine and of the other; only the announced time depends on these.
 _EVENTS_PER_S: Final = {True: 5_000_000, False: 100_000}
+"""Simulated events per second of the compiled engine (True) and the Python engine, for announcements only."""
 _LONG_S: Final = 10
 _PARTS: Final = 100
 
@@ -28,9 +28,9 @@ def track(names: Sequence[str], what: str) -> Iterator[str]:
 
 
 def follow(event_count: int, say: Callable[[str], None], *, is_compiled: bool) -> Iterable[int]:
-    """Return the numbers of events between updates of the progress bar.
+    """Return the number of events until each update of the progress bar.
 
-    A long simulation is announced by `say` and shows a bar; a short one returns nothing.
+    A simulation of more than ten seconds is announced by `say`; a shorter one has no bar and no updates.
     """
     seconds = event_count / _EVENTS_PER_S[is_compiled]
     if seconds <= _LONG_S:

@@ -1,4 +1,4 @@
-"""Reports, tables and passages as text: plain in files and pipes, with colours on a screen."""
+"""Reports, tables and passages as text: plain in files and pipes, coloured in a terminal."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _GAP: Final = "  "
 _LEAST: Final = 8
 """Smallest width of text columns before columns of numbers become narrower."""
 _IN_ASCII: Final = str.maketrans("─│┤└·×–", "-||+.x-")
-_PIECE: Final = re.compile(r"@?[^ @]+ ?| ")
-_Pieces = list[tuple[str, str]]
-"""A line as texts with their styles."""
+_WORD: Final = re.compile(r"@?[^ @]+ ?| ")
+_Line = list[tuple[str, str]]
+"""A line as (text, style) pairs."""
 
 
 class PlainConsole(Console):
@@ -37,8 +37,8 @@ class PlainConsole(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the printed segments; removed characters have no width, so that columns stay aligned."""
-        for each in super().render(renderable, options):
-            yield each if each.control else Segment(escaped.terminal(each.text), each.style)
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(escaped.terminal(segment.text), segment.style)
 
     def on_broken_pipe(self) -> NoReturn:
         """Pass the error on instead of ending the process."""
@@ -54,13 +54,13 @@ class Printed:
         self.block = block
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        for pieces in _lines(self.block, options.max_width):
-            shown = [(text.translate(_IN_ASCII) if options.ascii_only else text, style) for text, style in pieces]
+        for line in _lines(self.block, options.max_width):
+            shown = [(text.translate(_IN_ASCII) if options.ascii_only else text, style) for text, style in line]
             yield Text.assemble(*shown, no_wrap=True, overflow="ignore")
 
 
 def _answer_blocks(report: Report) -> Iterator[Block]:
-    """Yield the heading of a report, and its short answer with an empty line before each part."""
+    """Yield the heading of a report, then its short answer with an empty line before each table."""
     yield from report.heading()
     for block in report.short():
         yield from (Passage(""), block)
@@ -80,53 +80,54 @@ def report_as_text(report: Report, width: int = WIDTH) -> str:
 
 def to_text(block: Block, width: int = WIDTH) -> str:
     """Return a table or a passage as plain text of at most `width` columns."""
-    lines = [line.rstrip() for line in ("".join(text for text, _ in pieces) for pieces in _lines(block, width))]
-    return "\n".join(lines) + "\n"
+    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in _lines(block, width))
 
 
-def _lines(block: Block, width: int) -> Iterator[_Pieces]:
+def _lines(block: Block, width: int) -> Iterator[_Line]:
     if block.title:
-        yield from ([(line, "bold")] for line in _folded(block.title, width))
+        yield from ([(line, "bold")] for line in _wrapped(block.title, width))
     if isinstance(block, Passage):
-        yield from ([(line, block.style)] for text in block.text.split("\n") for line in _folded(text, width))
+        yield from ([(line, block.style)] for text in block.text.split("\n") for line in _wrapped(text, width))
         return
     widths = _widths(block, width)
     if block.has_heads:
-        heads = [_folded(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
+        heads = [_wrapped(column.head, width) for column, width in zip(block.columns, widths, strict=True)]
         tallest = max(map(len, heads))
-        low = ["\n" * (tallest - len(head)) + "\n".join(head) for head in heads]
-        yield from _row_lines(low, block, widths, [""] * len(low))
+        bottom_aligned = ["\n" * (tallest - len(head)) + "\n".join(head) for head in heads]
+        yield from _row_lines(bottom_aligned, block, widths, [""] * len(heads))
         yield [("─" * (sum(widths) + len(_GAP) * (len(widths) - 1)), "")]
     for number, row in enumerate(block.rows):
         if len(row) < len(widths):
             yield [(f"{row[0]}:", "bold")]
             continue
         chosen = "bold " * (number == block.chosen)
-        own = (each.style if isinstance(each, Cell) else "" for each in row)
-        styles = [f"{chosen}{style or column.style}" for style, column in zip(own, block.columns, strict=True)]
-        yield from _row_lines(row, block, widths, [each.strip() for each in styles])
+        cell_styles = (cell.style if isinstance(cell, Cell) else "" for cell in row)
+        styles = [
+            f"{chosen}{own or column.style}".strip() for own, column in zip(cell_styles, block.columns, strict=True)
+        ]
+        yield from _row_lines(row, block, widths, styles)
     for note in block.notes:
-        yield from ([(line, "dim")] for line in _folded(note, width))
+        yield from ([(line, "dim")] for line in _wrapped(note, width))
 
 
-def _row_lines(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Pieces]:
+def _row_lines(row: Cells, table: Table, widths: Sequence[int], styles: Sequence[str]) -> Iterator[_Line]:
     """Yield the lines of a row with its cells side by side."""
-    folded = [_folded(str(cell), width) for cell, width in zip(row, widths, strict=True)]
+    folded = [_wrapped(str(cell), width) for cell, width in zip(row, widths, strict=True)]
     for parts in zip_longest(*folded, fillvalue=""):
-        pieces: _Pieces = []
+        line: _Line = []
         for text, column, width, style in zip(parts, table.columns, widths, styles, strict=True):
             room = " " * (width - cell_len(text))
-            pieces += [(room + text if column.is_number else text + room, style), (_GAP, "")]
-        while pieces and not pieces[-1][0].strip():
-            pieces.pop()
-        yield [*pieces[:-1], *((text.rstrip(), style) for text, style in pieces[-1:])]
+            line += [(room + text if column.is_number else text + room, style), (_GAP, "")]
+        while line and not line[-1][0].strip():
+            line.pop()
+        yield [*line[:-1], *((text.rstrip(), style) for text, style in line[-1:])]
 
 
 def _widths(table: Table, width: int) -> list[int]:
     """Return the width of each column; if needed, columns of text become narrower, then heads, then numbers."""
     rows = [row for row in table.rows if len(row) == len(table.columns)]
-    body = [max((_wide(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
-    head = [_wide(column.head) for column in table.columns]
+    body = [max((_text_width(str(row[place])) for row in rows), default=0) for place in range(len(table.columns))]
+    head = [_text_width(column.head) for column in table.columns]
     word = [max(map(cell_len, column.head.split()), default=0) for column in table.columns]
     widths = list(map(max, body, head))
     room = width - len(_GAP) * (len(widths) - 1)
@@ -141,27 +142,27 @@ def _widths(table: Table, width: int) -> list[int]:
     return widths
 
 
-def _wide(text: str) -> int:
+def _text_width(text: str) -> int:
     return max(map(cell_len, escaped.terminal(text).split("\n")))
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     """Return the lines of a text that is wrapped after spaces and before `@`.
 
-    >>> _folded("GCP-028: vit_base_pod16@bow", 24)
+    >>> _wrapped("GCP-028: vit_base_pod16@bow", 24)
     ['GCP-028: vit_base_pod16', '@bow']
     """
     lines = []
-    for given in escaped.terminal(text).split("\n"):
-        if cell_len(given) <= width:
-            lines.append(given)
+    for paragraph in escaped.terminal(text).split("\n"):
+        if cell_len(paragraph) <= width:
+            lines.append(paragraph)
             continue
         line = ""
-        for piece in _PIECE.findall(given):
-            if line and cell_len(line + piece.rstrip()) > width:
+        for word in _WORD.findall(paragraph):
+            if line and cell_len(line + word.rstrip()) > width:
                 lines.append(line.rstrip())
                 line = ""
-            line += piece
+            line += word
             if cell_len(line.rstrip()) > width:
                 *whole, line = chop_cells(line.rstrip(), width)
                 lines += whole

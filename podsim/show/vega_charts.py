@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from podsim.report import chart as data
-from podsim.report.chart import INK, Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, TimelineChart, WayOver
+from podsim.report.chart import INK, Axis, Bars, Chart, Curves, Fill, Mark, Shape, Study, StudyPlot, TimelineChart
 
 Spec = dict[str, Any]
 """A Vega-Lite specification of a chart, or a part of one."""
@@ -19,8 +19,8 @@ Spec = dict[str, Any]
 _ROW_PIXELS, _TIMELINE_ROW_PIXELS, _CELL_PIXELS, _HEIGHT, _LOW_HEIGHT = 27, 30, 34, 320, 220
 _CHARACTER_PIXELS, _TEXT_PIXELS = 7.5, 42
 _DASHES: Final = ([5, 3], [1, 2])
-_DOTTED: Final = (Mark.LINE, Mark.POINTS)
-_KNOWN: Final = "isValid(datum.figure)"
+_WITH_MARKERS: Final = (Mark.LINE, Mark.POINTS)
+_HAS_VALUE: Final = "isValid(datum.figure)"
 _PATTERN: Final = re.compile(r"url\(#([a-z]+)-([0-9a-f]{6})\)")
 _SHAPES: Final = {
     Shape.RISING: '<path d="M-2 2l4-4M0 8l8-8M6 10l4-4" {pen}/>',
@@ -62,63 +62,63 @@ def vega_spec(chart: Chart) -> Spec:
             return _curves(chart.drawn)
         case TimelineChart():
             return _timeline(chart.drawn)
-        case Study(over=WayOver.PARALLEL):
+        case Study(plot=StudyPlot.PARALLEL):
             return _parallel(chart.drawn)
         case Study():
-            return _map(chart.drawn)
+            return _heat_map_or_dots(chart.drawn)
 
 
-def _wide(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
-    """Return a chart as wide as the page, with layers over the same values."""
+def _full_width(height: int, values: Sequence[Mapping[str, Any]], layers: Sequence[Spec], **more: Any) -> Spec:
+    """Return a chart as wide as the page; all layers draw the same values."""
     size = {"width": "container", "height": height, "autosize": {"type": "fit-x", "contains": "padding"}}
     return {**size, "data": {"values": list(values)}, **more, "layer": list(layers)}
 
 
 def _layer(mark: str, look: Spec, encoding: Spec, *transform: str | Spec, **more: Any) -> Spec:
-    """Return a layer of marks; transforms that are texts filter the values."""
-    steps = [{"filter": each} if isinstance(each, str) else each for each in transform]
+    """Return a layer of marks; a transform given as text is a filter."""
+    steps = [{"filter": step} if isinstance(step, str) else step for step in transform]
     return {**({"transform": steps} if steps else {}), **more, "mark": {"type": mark, **look}, "encoding": encoding}
 
 
-def _number(field: str, **more: Any) -> Spec:
+def _quantitative(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "quantitative", **more}
 
 
-def _name(field: str, **more: Any) -> Spec:
+def _nominal(field: str, **more: Any) -> Spec:
     return {"field": field, "type": "nominal", **more}
 
 
-def _plain(field: str) -> Spec:
+def _colour_encoding(field: str) -> Spec:
     """Return the encoding of a field whose values are colours."""
-    return _name(field, scale=None)
+    return _nominal(field, scale=None)
 
 
-def _across(axis: Axis, field: str, **more: Any) -> Spec:
-    """Return the encoding of numbers along an axis."""
+def _axis_encoding(axis: Axis, field: str, **more: Any) -> Spec:
+    """Return the encoding of a field along an axis of numbers."""
     scale: Spec = {"zero": axis.from_zero}
     if axis.ends is not None:
         scale = {"domain": list(axis.ends), "nice": False, "zero": False}
     elif axis.is_log:
         scale = {"type": "log", "base": 2, "nice": False, "padding": 24} if axis.ticks else {"type": "log"}
     ticks: Spec = {"values": list(axis.ticks)} if axis.ticks else {"tickCount": 5}
-    return _number(field, scale=scale, axis={"title": axis.title, **ticks}) | more
+    return _quantitative(field, scale=scale, axis={"title": axis.title, **ticks}) | more
 
 
-def _down(field: str, rows: Sequence[str]) -> Spec:
-    return _name(field, sort=list(rows), axis={"title": None, "domain": False, "ticks": False})
+def _row_encoding(field: str, rows: Sequence[str]) -> Spec:
+    return _nominal(field, sort=list(rows), axis={"title": None, "domain": False, "ticks": False})
 
 
-def _tips(names: Sequence[str]) -> list[Spec]:
+def _tip_fields(names: Sequence[str]) -> list[Spec]:
     return [{"field": f"t{number}", "title": name} for number, name in enumerate(names)]
 
 
-def _tipped(names: Sequence[str], tip: Mapping[str, str]) -> dict[str, str]:
+def _tip_values(names: Sequence[str], tip: Mapping[str, str]) -> dict[str, str]:
     return {f"t{number}": tip.get(name, "") for number, name in enumerate(names)}
 
 
 def _rules(rules: Mapping[str, float]) -> list[Spec]:
     """Return vertical lines, the first dashed and the second dotted."""
-    where: Spec = {"x": _number("at"), "y": {"value": 0}, "y2": {"value": "height"}, "tooltip": {"field": "name"}}
+    where: Spec = {"x": _quantitative("at"), "y": {"value": 0}, "y2": {"value": "height"}, "tooltip": {"field": "name"}}
     return [
         _layer("rule", {"stroke": INK, "strokeDash": dash, "strokeWidth": 1.5}, where)
         | {"data": {"values": [{"at": at, "name": name}]}}
@@ -132,13 +132,18 @@ def _bars(drawn: Bars) -> Spec:
     for bar in drawn.bars:
         values.append({"row": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill)})
         if bar.text:
-            side, at = bar.text_at(drawn.ends)
+            side, at = bar.text_place(drawn.ends)
             ink = bar.fill.ink if side == "inside" else INK
             values[-1] |= {"at": at, "text": bar.text, "side": side, "ink": ink}
-        values[-1] |= _tipped(names, bar.tip)
-    encoding = {"x": _across(drawn.x, "start"), "x2": {"field": "end"}, "fill": _plain("fill"), "tooltip": _tips(names)}
+        values[-1] |= _tip_values(names, bar.tip)
+    encoding = {
+        "x": _axis_encoding(drawn.x, "start"),
+        "x2": {"field": "end"},
+        "fill": _colour_encoding("fill"),
+        "tooltip": _tip_fields(names),
+    }
     layers = [_layer("bar", {"height": {"band": 0.8}, "clip": True}, encoding)]
-    written = {"x": _number("at"), "text": {"field": "text"}, "fill": _plain("ink")}
+    written = {"x": _quantitative("at"), "text": {"field": "text"}, "fill": _colour_encoding("ink")}
     for side, align, shift in (("inside", "center", 0), ("left", "right", -5), ("right", "left", 5)):
         if side in {value.get("side") for value in values}:
             look = {"fontSize": 12, "baseline": "middle", "align": align, "dx": shift}
@@ -147,8 +152,8 @@ def _bars(drawn: Bars) -> Spec:
                 pixels = f"abs(datum.end - datum.start) / {drawn.ends[1] - drawn.ends[0]!r} * width"
                 where += f" && {pixels} > {_CHARACTER_PIXELS} * length(datum.text)"
             layers.append(_layer("text", look, written, where))
-    rows = {"y": _down("row", drawn.rows)}
-    return _wide(_ROW_PIXELS * len(drawn.rows), values, [*layers, *_rules(drawn.rules)], encoding=rows)
+    rows = {"y": _row_encoding("row", drawn.rows)}
+    return _full_width(_ROW_PIXELS * len(drawn.rows), values, [*layers, *_rules(drawn.rules)], encoding=rows)
 
 
 def _curves(drawn: Curves) -> Spec:
@@ -164,17 +169,17 @@ def _curves(drawn: Curves) -> Spec:
             if series.to:
                 point |= {"to": series.to[place]}
             if series.tips:
-                point |= _tipped(tips, series.tips[place])
+                point |= _tip_values(tips, series.tips[place])
         values += points
 
     def look(looks: list[Any]) -> Spec:
-        """Return an encoding of series by their names."""
-        return _name("name", title=None, scale={"domain": [series.name for series in named], "range": looks})
+        """Return an encoding that gives each named series its look, in the order of the series."""
+        return _nominal("name", title=None, scale={"domain": [series.name for series in named], "range": looks})
 
     colour = look([series.colour for series in named])
     line: Spec = {"stroke": colour, "strokeDash": look([list(series.dash) or [1, 0] for series in named])}
-    shape = look([series.marker if series.mark in _DOTTED else "stroke" for series in named])
-    tooltip, end = {"tooltip": _tips(tips)}, {"x2": {"field": "end"}}
+    shape = look([series.marker if series.mark in _WITH_MARKERS else "stroke" for series in named])
+    tooltip, end = {"tooltip": _tip_fields(tips)}, {"x2": {"field": "end"}}
     looks: dict[Mark, tuple[str, Spec, Spec]] = {
         Mark.AREA: ("rect", {}, {"y2": {"datum": 0}, **end, "fill": colour, **tooltip}),
         Mark.LEVELS: ("rule", {"strokeWidth": 2}, {**end, "stroke": colour}),
@@ -183,14 +188,14 @@ def _curves(drawn: Curves) -> Spec:
     for mark, how in ((Mark.LINE, "linear"), (Mark.STEPS_AFTER, "step-after"), (Mark.STEPS_BEFORE, "step-before")):
         looks[mark] = ("line", {"strokeWidth": 2, "interpolate": how}, line)
     used = {series.mark for series in drawn.series}
-    layers = [_layer(*given, f"datum.mark === '{mark.value}'") for mark, given in looks.items() if mark in used]
-    if used & {*_DOTTED}:
-        dotted = " || ".join(f"datum.mark === '{mark.value}'" for mark in _DOTTED)
+    layers = [_layer(*drawing, f"datum.mark === '{mark.value}'") for mark, drawing in looks.items() if mark in used]
+    if used & {*_WITH_MARKERS}:
+        dotted = " || ".join(f"datum.mark === '{mark.value}'" for mark in _WITH_MARKERS)
         dot = {"filled": True, "size": 80, "opacity": 0.9}
         layers.append(_layer("point", dot, {"fill": colour, "shape": shape, **tooltip}, dotted))
     height = _LOW_HEIGHT if Mark.AREA in used else _HEIGHT
-    axes = {"x": _across(drawn.x, "x"), "y": _across(drawn.y, "y")}
-    return _wide(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
+    axes = {"x": _axis_encoding(drawn.x, "x"), "y": _axis_encoding(drawn.y, "y")}
+    return _full_width(height, values, [*layers, *_rules(drawn.rules)], encoding=axes)
 
 
 def _timeline(drawn: TimelineChart) -> Spec:
@@ -200,19 +205,21 @@ def _timeline(drawn: TimelineChart) -> Spec:
     stroke = {"stroke": data.PAPER, "strokeWidth": {"expr": f"{length} > 5 ? 0.7 : 0"}}
     tips: list[Spec] = [{"field": name} for name in ("what", "kind", "time")]
     tips.append({"field": "start", "title": f"from [{drawn.x.unit}]", "format": ",.6~f"})
-    where = {"x": _across(drawn.x, "start", scale=scale), "x2": {"field": "end"}}
+    where = {"x": _axis_encoding(drawn.x, "start", scale=scale), "x2": {"field": "end"}}
     bars = _layer(
-        "bar", {"clip": True, "height": {"band": 0.84}, **stroke}, where | {"fill": _plain("fill"), "tooltip": tips}
+        "bar",
+        {"clip": True, "height": {"band": 0.84}, **stroke},
+        where | {"fill": _colour_encoding("fill"), "tooltip": tips},
     )
-    written = {"x": _number("middle"), "text": {"field": "what"}, "fill": _plain("ink")}
+    written = {"x": _quantitative("middle"), "text": {"field": "what"}, "fill": _colour_encoding("ink")}
     texts = _layer("text", {"clip": True, "fontSize": 11, "limit": {"expr": f"{seen} - 8"}}, written, f"{seen} > 60")
     values = [
         {"lane": bar.row, "start": bar.start, "end": bar.end, "fill": paint(bar.fill), "ink": bar.fill.ink}
         | {"what": bar.what, "kind": bar.kind, "time": bar.time}
-        for bar in drawn.pieces
+        for bar in drawn.bars
     ]
     whole = drawn.stretches[0]
-    return _wide(
+    return _full_width(
         _TIMELINE_ROW_PIXELS * len(drawn.rows),
         values,
         [bars, texts],
@@ -220,50 +227,50 @@ def _timeline(drawn: TimelineChart) -> Spec:
         transform=[
             {"calculate": "(max(datum.start, shown_from) + min(datum.end, shown_to)) / 2", "as": "middle"},
         ],
-        encoding={"y": _down("lane", drawn.rows)},
+        encoding={"y": _row_encoding("lane", drawn.rows)},
     )
 
 
-def _points(drawn: Study) -> list[dict[str, Any]]:
-    """Return the values of points: `k0`, … are values of keys, `n0`, … numbers, `p0`, … places on axes."""
+def _point_values(drawn: Study) -> list[dict[str, Any]]:
+    """Return the fields of each point: `k0`, … are texts of its values, `n0`, … numbers, `p0`, … places on axes."""
     values: list[dict[str, Any]] = []
-    for place in drawn.order:
-        point: dict[str, Any] = {"point": drawn.points[place], "status": drawn.statuses[place]}
+    for index in drawn.order:
+        point: dict[str, Any] = {"point": drawn.points[index], "status": drawn.statuses[index]}
         for number, key in enumerate(drawn.keys):
-            point |= {f"k{number}": key.values[key.at[place]], f"p{number}": key.place(place)}
+            point |= {f"k{number}": key.values[key.at[index]], f"p{number}": key.place(index)}
             if key.numbers:
-                point[f"n{number}"] = key.numbers[key.at[place]]
-        if (value := drawn.values[place]) is not None:
+                point[f"n{number}"] = key.numbers[key.at[index]]
+        if (value := drawn.values[index]) is not None:
             point["figure"] = value
         values.append(point)
     return values
 
 
-def _tips_of(drawn: Study) -> list[Spec]:
+def _study_tips(drawn: Study) -> list[Spec]:
     keys = ({"field": f"k{number}", "title": Axis(key.name, key.axis.unit).title}
             for number, key in enumerate(drawn.keys))  # fmt: skip
     return [*keys, {"field": "figure", "title": drawn.figure.title, "format": ",.4~r"}, {"field": "point"}]
 
 
-def _coloured(drawn: Study, orient: str) -> Spec:
+def _metric_colour(drawn: Study, orient: str) -> Spec:
     legend = {"title": drawn.figure.title, "orient": orient, "gradientLength": 220, "tickCount": 4, "format": ",.4~r"}
-    return _number("figure", scale={"scheme": data.COLOURS, "zero": False}, legend=legend)
+    return _quantitative("figure", scale={"scheme": data.COLOURS, "zero": False}, legend=legend)
 
 
-def _map(drawn: Study) -> Spec:
+def _heat_map_or_dots(drawn: Study) -> Spec:
     """Return a heat map, with a group of rows for each value of a third key, or a chart of dots."""
     down, across, *split = drawn.keys
-    values, tips = _points(drawn), _tips_of(drawn)
-    known = {"color": _coloured(drawn, "top"), "tooltip": tips}
-    if drawn.over is WayOver.DOTS:
-        axes = {name: _across(key.axis, field, scale={"zero": False, "padding": 8})
+    values, tips = _point_values(drawn), _study_tips(drawn)
+    known = {"color": _metric_colour(drawn, "top"), "tooltip": tips}
+    if drawn.plot is StudyPlot.DOTS:
+        axes = {name: _axis_encoding(key.axis, field, scale={"zero": False, "padding": 8})
                 for name, key, field in (("x", across, "n1"), ("y", down, "n0"))}  # fmt: skip
         cross = {"shape": "cross", "angle": 45, "size": 70, "filled": True, "fill": data.NO_FIGURE}
         layers = [
-            _layer("point", {"filled": True, "size": 90}, known, _KNOWN),
-            _layer("point", cross, {"tooltip": [{"field": "status"}, {"field": "point"}]}, f"!{_KNOWN}"),
+            _layer("point", {"filled": True, "size": 90}, known, _HAS_VALUE),
+            _layer("point", cross, {"tooltip": [{"field": "status"}, {"field": "point"}]}, f"!{_HAS_VALUE}"),
         ]
-        return _wide(_HEIGHT, values, layers, encoding=axes)
+        return _full_width(_HEIGHT, values, layers, encoding=axes)
     rows, title = [*reversed(down.values)], down.axis.title
     if split:
         rows = [f"{outer} · {inner}" for outer in split[0].values for inner in rows]
@@ -274,46 +281,48 @@ def _map(drawn: Study) -> Spec:
             point["text"], point["ink"] = drawn.text(point["figure"])
     layers = [
         _layer("rect", {"fill": data.LEFT_OUT}, {"tooltip": [*tips, {"field": "status"}]}),
-        _layer("rect", {"stroke": data.PAPER, "strokeWidth": 1}, known, _KNOWN),
+        _layer("rect", {"stroke": data.PAPER, "strokeWidth": 1}, known, _HAS_VALUE),
     ]
     if drawn.has_texts:
         wide = f"width / {len(across.values)} > {_TEXT_PIXELS}"
         layers.append(
-            _layer("text", {"fontSize": 12}, {"text": {"field": "text"}, "fill": _plain("ink")}, _KNOWN, wide)
+            _layer(
+                "text", {"fontSize": 12}, {"text": {"field": "text"}, "fill": _colour_encoding("ink")}, _HAS_VALUE, wide
+            )
         )
     angle = {"labelAngle": -30 if across.is_crowded else 0}
     axes = {
-        "x": _name("k1", sort=list(across.values), title=across.axis.title, axis=angle),
-        "y": _name("row", sort=rows, title=title),
+        "x": _nominal("k1", sort=list(across.values), title=across.axis.title, axis=angle),
+        "y": _nominal("row", sort=rows, title=title),
     }
-    return _wide(_CELL_PIXELS * len(rows), values, layers, encoding=axes)
+    return _full_width(_CELL_PIXELS * len(rows), values, layers, encoding=axes)
 
 
 def _parallel(drawn: Study) -> Spec:
     keys = drawn.keys
     fields = [f"p{number}" for number in range(len(keys))]
     names = json.dumps([key.axis.title for key in keys])
-    along = _name("axis", sort=fields)
+    along = _nominal("axis", sort=fields)
     heads: Spec = {"labelExpr": f"{names}[+slice(datum.value, 1)]", "labelLimit": {"expr": f"width / {len(keys)} - 4"}}
     heads |= {"grid": True, "labelAngle": 0, "orient": "top", "labelOverlap": False, "domain": False}
     encoding = {
         "x": along | {"title": None, "scale": {"padding": 0.1}, "axis": heads},
-        "y": _number("at", axis=None),
+        "y": _quantitative("at", axis=None),
         "detail": {"field": "point"},
-        "stroke": _coloured(drawn, "bottom"),
+        "stroke": _metric_colour(drawn, "bottom"),
         "strokeWidth": {"condition": {"param": "pointed", "empty": False, "value": 5}, "value": 1.4},
-        "tooltip": _tips_of(drawn),
+        "tooltip": _study_tips(drawn),
     }
     when = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["point"]}
     fold = {"fold": fields, "as": ["axis", "at"]}
     look = {"strokeJoin": "round", "opacity": 0.75}
-    lines = _layer("line", look, encoding, _KNOWN, fold, params=[{"name": "pointed", "select": when}])
+    lines = _layer("line", look, encoding, _HAS_VALUE, fold, params=[{"name": "pointed", "select": when}])
     ticks_of_keys = [
         {"axis": field, "at": place, "text": text}
         for field, key in zip(fields, keys, strict=True)
         for place, text in key.ticks.items()
     ]
     limit = {"expr": f"width / {len(keys)} - 8"}
-    written = {"x": along, "y": _number("at"), "text": {"field": "text"}, "fill": {"value": INK}}
+    written = {"x": along, "y": _quantitative("at"), "text": {"field": "text"}, "fill": {"value": INK}}
     ticks = _layer("text", {"align": "left", "dx": 5, "fontSize": 11.5, "limit": limit}, written)
-    return _wide(_HEIGHT, _points(drawn), [lines, ticks | {"data": {"values": ticks_of_keys}}])
+    return _full_width(_HEIGHT, _point_values(drawn), [lines, ticks | {"data": {"values": ticks_of_keys}}])

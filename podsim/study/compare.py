@@ -1,21 +1,21 @@
-"""`podsim.compare`: results compared with the first one: metrics and causes, time by kind, and inputs."""
+"""`podsim.compare`: results compared with the first one, by metrics and their causes, time by kind, and inputs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from math import isclose
 from string import ascii_uppercase
-from typing import Final
+from typing import Annotated, Final
 
 from podsim._version import __version__
 from podsim.draws import Draws, Range
 from podsim.errors import PodsimError
-from podsim.format import format_bytes, format_duration_s, format_significant, format_span, in_title, unit_for_s
+from podsim.format import format_bytes, format_duration_s, format_interval, format_significant, in_title, unit_for_s
 from podsim.metrics import BYTES, FIRST_TOKEN, LATENCY, METRICS, PER_SECOND, SECONDS, SHARE, Metric, metric_of
 from podsim.metrics import UPDATE as UPDATE_TIME
+from podsim.options import TIMES, Shell
 from podsim.report.chart import FASTER, SLOWER, TOTAL, Axis, Bar, Bars, Chart
 from podsim.report.report import Folded, Part, Report, Section, Tile
 from podsim.report.table import Cell, Cells, Column, Table, columns
@@ -23,7 +23,7 @@ from podsim.result.influence import spread_of_change
 from podsim.result.kinds import in_kind_order, kind_of
 from podsim.scenario.resolve import Change
 from podsim.scenario.wording import counted
-from podsim.show.answers import Answered
+from podsim.show.answers import JsonAnswer
 from podsim.show.markdown import report_as_markdown
 from podsim.show.text import report_as_text
 from podsim.study.sides import ANSWER, COMPARED, DECODE, PREFILL, RUN, SERVING, UPDATE, Ends, Side, Subject, side
@@ -33,16 +33,16 @@ from podsim.watch import Watch, watched
 SCHEMA_VERSION: Final = 1
 """Schema version of the JSON of comparisons."""
 SAME, BETTER, WORSE, NEITHER = "same", "better", "worse", "neither"
+"""Verdicts on a metric; `neither` if a side has no value, or weight updates have different batches."""
 _UNITS: Final = {PER_SECOND: "/s", SHARE: "share"}
-"""Units that the JSON of comparisons spells in its own way."""
+"""Units of metrics that the JSON of comparisons names differently."""
 _COLUMNS: Final = ("metric", "unit", "a", "b", "change", "verdict", "within_ranges")
-"""Keys of a row in the JSON that a data frame contains."""
-_ONE: Final = {"samples": "sample", "tokens": "token", "steps": "step", "batches": "batch"}
+"""Fields of `Row` that are columns of a data frame."""
+_SINGULAR: Final = {"samples": "sample", "tokens": "token", "steps": "step", "batches": "batch"}
 _SAME_WITHIN: Final = 1e-12
 """Relative rounding error of floating-point numbers."""
 _YAML: Final = (".yaml", ".yml")
 _SHORT_HASH: Final = 12
-_MOST_TOLD: Final = 3
 _DIGITS, _FEWEST_DIGITS, _DIGITS_OF_WHY = 4, 2, 3
 _TILES: Final = 4
 _MOST_INPUTS: Final = 20
@@ -51,7 +51,9 @@ _LONGEST: Final = 60
 _BEFORE: Final = 12
 """Characters of a long value shown before the first difference."""
 _SMALL: Final = 0.35
+"""Difference between the ends of the bars, relative to the longest bar, up to which an axis does not begin at 0."""
 _MARGIN: Final = 0.18
+"""Space at either end of such an axis, relative to the difference."""
 _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
     SECONDS: format_duration_s,
     PER_SECOND: lambda value, digits: f"{format_significant(value, digits)}/s",
@@ -62,19 +64,19 @@ _FORMATS: Final[Mapping[str, Callable[[float, int], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A kind of time, part of the run or tenant of a memory that made most of a change, also as a share of its cost."""
+    """The part of a metric that changed most: a kind of time, a phase of the run, or a tenant of a memory."""
 
-    span: str
+    span: str  # the interval of time that it is part of, such as `weight update`, or the memory
     kind: str
-    before: float
+    before: float  # [s] or [B]
     after: float
-    share_before: float
+    share_before: float  # share of the metric
     share_after: float
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A metric of two results, as JSON has it."""
+    """Comparison of a metric of two results, with the keys of the JSON."""
 
     metric: str
     label: str
@@ -83,8 +85,8 @@ class Row:
     b: float | None
     change: float | None  # relative change; None without a value to compare with
     change_range: Range | None  # 80 % prediction interval of the change
-    verdict: str  # `same`, `better`, `worse`, or `neither` if undefined
-    within_ranges: bool | None  # True if there may be no change; None without ranges
+    verdict: str  # `same`, `better`, `worse` or `neither`
+    within_ranges: bool | None  # True if a change of zero lies within the ranges; None without ranges
     a_range: Ends | None  # P10 and P90 of the samples
     b_range: Ends | None
     why: Cause | None
@@ -92,7 +94,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A kind of time of two results, and what came to it. [ps]"""
+    """Time of one kind in two results, and its change. [ps]"""
 
     kind: str
     a_ps: int
@@ -102,9 +104,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A stretch of time from the first result to the other; its steps, in the order of the kinds, add up exactly."""
+    """Changes by kind that lead from a time of the first result to that of the other; they add up exactly. [ps]"""
 
-    span: str
+    span: str  # the compared interval, such as `weight update`
     a_ps: int
     b_ps: int
     steps: tuple[Step, ...]
@@ -112,14 +114,11 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Comparison of two results.
-
-    Rows are the metrics of either result: changes beyond the ranges, changes within them, then equal metrics.
-    """
+    """Comparison of two results."""
 
     a: Subject
     b: Subject
-    rows: tuple[Row, ...]
+    rows: tuple[Row, ...]  # changes beyond the ranges, then changes within them, then equal metrics
     waterfalls: tuple[Waterfall, ...]
     inputs: tuple[Change, ...]
     notes: tuple[str, ...]
@@ -127,12 +126,12 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """Letter of the other side, and the activity."""
+        """Heading, such as `B against A: training`."""
         return f"{self.letter} against A: {self.a.activity}"
 
     @property
     def headline(self) -> Row:
-        """The metric that stands for the activity, or the first that there is."""
+        """Row of the activity's most important metric among those of the results."""
         order = [METRICS[key].name for key in COMPARED[self.a.activity]]
         return min(self.rows, key=lambda row: order.index(row.metric))
 
@@ -143,7 +142,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Answered):
+class Comparison(JsonAnswer):
     """Comparison of two or more results with the first.
 
     Attributes:
@@ -156,7 +155,7 @@ class Comparison(Answered):
 
     @property
     def is_worse(self) -> bool:
-        """True if a metric of any of them is worse than that of the first, beyond their ranges."""
+        """True if any result has a metric that is worse than the reference's by more than the ranges allow."""
         return any(other.worse for other in self.differences)
 
     def report(self, *, unchanged: bool = False, precision: int = _DIGITS) -> Report:
@@ -226,16 +225,12 @@ class Comparison(Answered):
         about = {"version": __version__, "schema_version": SCHEMA_VERSION, "activity": self.subjects[0].activity}
         return {**about, "sides": sides, "differences": differences}
 
-    def to_json(self) -> str:
-        """Return the comparison as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-
     def _summary_lines(self) -> Iterator[str]:
         report = self.report()
-        yield from (report.title, *report.verdict[:_MOST_TOLD])
+        yield from (report.title, *report.verdict[:3])
 
     def _records(self) -> Sequence[Mapping[str, object]]:
-        """Return one row for each metric of each side but the first, in the unit of the metric."""
+        """Return one row for each metric of each compared result, in the unit of the metric."""
         return [
             {"side": other.letter, "label": other.b.label}
             | {name: getattr(row, name) for name in _COLUMNS}
@@ -253,15 +248,23 @@ def _ends(span: Range | None) -> dict[str, float] | None:
     return None if span is None else {"low": span.low, "high": span.high}
 
 
-def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0, watch: Watch = watched) -> Comparison:
+def compare(
+    *sides: Annotated[Side, Shell((), "A B...", completes="scenarios")],
+    uncertainty: Annotated[int | Draws | None, TIMES] = None,
+    seed: int = 0,
+    watch: Watch = watched,
+) -> Comparison:
     """Compare results: changed metrics and their causes, time by kind, and differences of the inputs.
 
     Args:
         sides: Two or more: scenarios by file or name, NAME@VARIANT, NAME@REVISION of a git repository, or JSON of
-            podsim run; in Python mappings, loaded scenarios and results, too.
+            podsim run.
         uncertainty: Number of simulations of each side with inputs sampled from their ranges.
         seed: Seed of the samples.
         watch: Progress function that passes on the names of simulation steps.
+
+    Note:
+        In Python, `sides` may also be mappings, loaded scenarios and results.
 
     Returns:
         The comparison of the first side with each other side.
@@ -273,7 +276,9 @@ def compare(*sides: Side, uncertainty: int | Draws | None = None, seed: int = 0,
         what = f"a comparison has two sides or more, not {len(sides)}"
         raise PodsimError(what, do=f"give from 2 to {len(ascii_uppercase)}, the one to compare with first")
     draws = Draws(uncertainty, seed) if isinstance(uncertainty, int) else uncertainty
-    first, *others = (side(*given, draws, watch) for given in zip(sides, ascii_uppercase, strict=False))
+    first, *others = (
+        side(result, letter, draws, watch) for result, letter in zip(sides, ascii_uppercase, strict=False)
+    )
     pairs = zip(others, ascii_uppercase[1:], strict=False)
     return Comparison((first, *others), tuple(difference(first, other, letter) for other, letter in pairs))
 
@@ -290,11 +295,11 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
     @cache
     def factors(name: str) -> Ends | None:
-        """Return P10 and P90 of the ratio of times, relative to the prediction; None if an input has not been moved."""
+        """Return P10 and P90 of the true ratio of two times over the predicted ratio; None if they are unknown."""
         if before is None or after is None or name not in before.figures or name not in after.figures:
             return None
-        doubt = spread_of_change(before, after, name, after.figures[name] / before.figures[name])
-        return None if doubt is None else doubt.factors
+        spread = spread_of_change(before, after, name, after.figures[name] / before.figures[name])
+        return None if spread is None else spread.factors
 
     compared = (_row(METRICS[key], a, b, factors) for key in COMPARED[a.activity])
     rows = sorted(
@@ -306,7 +311,7 @@ def difference(a: Subject, b: Subject, letter: str = "B") -> Difference:
 
 
 def waterfall_of(span: str, a_ps: Mapping[str, int], b_ps: Mapping[str, int]) -> Waterfall:
-    """Return a stretch of time by kind in two results. [ps]"""
+    """Return the comparison of two breakdowns of an interval of time, by kind. [ps]"""
     pairs = [(kind, a_ps.get(kind, 0), b_ps.get(kind, 0)) for kind in in_kind_order([*a_ps, *b_ps])]
     steps = tuple(Step(kind, first_ps, second_ps, second_ps - first_ps) for kind, first_ps, second_ps in pairs)
     return Waterfall(span, sum(a_ps.values()), sum(b_ps.values()), steps)
@@ -330,7 +335,7 @@ def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends |
                 low, high = (1 / ends[1], 1 / ends[0]) if metric.more_is_better else ends
                 span = Range(second / first * low - 1, second / first * high - 1)
                 within = span.low <= 0 <= span.high
-            if metric.key != UPDATE_TIME or not _other_batch(a, b):
+            if metric.key != UPDATE_TIME or not _batches_differ(a, b):
                 verdict = BETTER if (second - first) * metric.better > 0 else WORSE
     if a_range and b_range:
         within = _within(first, b_range) and _within(second, a_range)
@@ -341,21 +346,21 @@ def _row(metric: Metric, a: Subject, b: Subject, factors: Callable[[str], Ends |
 
 
 def _cause(metric: Metric, a: Subject, b: Subject, first: float, second: float) -> Cause | None:
-    """Return the part that changed a metric most; rates are compared by their inverse."""
+    """Return the part that changed most in the direction of the metric, if any; a rate is compared by its inverse."""
     costs = [(value and 1 / value) if metric.more_is_better else value for value in (first, second)]
     before, after = (_parts(metric, subject, cost) for subject, cost in zip((a, b), costs, strict=True))
-    rising = 1 if costs[1] > costs[0] else -1
-    moved = {part: rising * (after.get(part, 0.0) - before.get(part, 0.0)) for part in {**before, **after}}
-    most = max(moved, key=lambda part: moved[part], default=None)
-    if most is None or moved[most] <= 0:
+    sign = 1 if costs[1] > costs[0] else -1
+    changes = {part: sign * (after.get(part, 0.0) - before.get(part, 0.0)) for part in {**before, **after}}
+    most = max(changes, key=lambda part: changes[part], default=None)
+    if most is None or changes[most] <= 0:
         return None
     values = before.get(most, 0.0), after.get(most, 0.0)
-    shares = (value / (sum(of.values()) or 1.0) for value, of in zip(values, (before, after), strict=True))
+    shares = (value / (sum(parts.values()) or 1.0) for value, parts in zip(values, (before, after), strict=True))
     return Cause(*most, *values, *shares)
 
 
 def _parts(metric: Metric, subject: Subject, cost: float) -> dict[tuple[str, str], float]:
-    """Divide a metric by stretch of time and kind, by parts of a run, or by memory and tenant."""
+    """Divide a metric, with `cost` as its time, into (interval, kind of time), (run, phase) or (memory, tenant)."""
     if metric.unit == BYTES:
         return {(metric.key, tenant): size_bytes for tenant, size_bytes in subject.memory.get(metric.key, {}).items()}
     span = COMPARED[subject.activity][metric.key]
@@ -378,20 +383,21 @@ def _differing(a: Subject, b: Subject) -> Iterator[Change]:
     """Yield the inputs that differ, in the order of the first side."""
     if a.version != b.version:
         yield Change("podsim", a.version, b.version)
-    whole = a.hardware and b.hardware
-    for first, second in ((a.inputs, b.inputs), *[(a.hardware, b.hardware)] * bool(whole)):
+    has_hardware = bool(a.hardware and b.hardware)
+    for first, second in ((a.inputs, b.inputs), *[(a.hardware, b.hardware)] * has_hardware):
         for key in {**first, **second}:
             before, after = first.get(key), second.get(key)
             if before is None or after is None or not before.same_as(after):
                 yield Change(key, *(None if value is None else value.text for value in (before, after)))
     others = dict(b.files)
     for path, digest in a.files:
-        if others.get(path, digest) != digest and not (whole and path.endswith(_YAML)):  # keys show their differences
+        is_compared_by_keys = has_hardware and path.endswith(_YAML)
+        if others.get(path, digest) != digest and not is_compared_by_keys:
             yield Change(f"file {path}", digest[:_SHORT_HASH], others[path][:_SHORT_HASH])
 
 
 def _notes(a: Subject, b: Subject, rows: Sequence[Row]) -> Iterator[str]:
-    if _other_batch(a, b):
+    if _batches_differ(a, b):
         yield (
             f"a {UPDATE} of {a.label} has {a.work:,.0f} samples, one of {b.label} {b.work:,.0f}: "
             "throughput and time to train tell which is better"
@@ -409,7 +415,7 @@ def _notes(a: Subject, b: Subject, rows: Sequence[Row]) -> Iterator[str]:
         yield "results of serving hold no time by kind, so that there is no waterfall"
 
 
-def _other_batch(a: Subject, b: Subject) -> bool:
+def _batches_differ(a: Subject, b: Subject) -> bool:
     return a.work is not None and b.work is not None and not isclose(a.work, b.work, rel_tol=_SAME_WITHIN)
 
 
@@ -421,12 +427,15 @@ def _within(value: float | None, ends: Ends) -> bool:
 
 
 def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGITS) -> Iterator[Part]:
-    """Yield changed metrics, waterfalls and inputs that differ; with `unchanged`, equal ones too."""
+    """Yield tables and charts of metrics, time by kind and inputs; `unchanged` includes equal metrics and inputs.
+
+    `precision` is the number of significant digits.
+    """
     same = [row for row in found.rows if row.verdict == SAME]
     rows = found.rows if unchanged else [row for row in found.rows if row.verdict != SAME]
     hidden = " (`--all` shows the others)" if same and not unchanged else ""
-    told = f"{len(found.rows) - len(same)} of {counted(len(found.rows), 'metric')} changed{hidden}"
-    yield _metric_table(found, rows, precision, told) if rows else "No metric changed."
+    count = f"{len(found.rows) - len(same)} of {counted(len(found.rows), 'metric')} changed{hidden}"
+    yield _metric_table(found, rows, precision, count) if rows else "No metric changed."
     if hidden:
         yield Folded(f"{counted(len(same), 'metric')} the same", [_metric_table(found, same, precision)])
     for waterfall in found.waterfalls:
@@ -441,14 +450,19 @@ def parts_of(found: Difference, unchanged: bool = False, precision: int = _DIGIT
 
 def _verdict(found: Difference) -> str:
     """Return the verdict as one sentence."""
-    row, span = found.headline, _span(found.headline)
+    row = found.headline
     if all(other.verdict == SAME for other in found.rows):
         return f"{found.letter} is the same as A"
     change = "the same" if row.verdict == SAME else _change(row.change, _DIGITS) or "not in both"
-    change += f" (80 %: {span} %)" if span else ""
-    change += ", which may be no change" if row.within_ranges else ""
+    change = with_range(change, _change_range(row), may_be_none=bool(row.within_ranges))
     worse = counted(len(found.worse), "metric") if found.worse else "no metric"
-    return f"{found.letter} against A: {metric_of(row.metric).words} {change}; {worse} worse"
+    return f"{found.letter} against A: {metric_of(row.metric).phrase} {change}; {worse} worse"
+
+
+def with_range(change: str, interval: str, *, may_be_none: bool) -> str:
+    """Return a change with its range, if known; `may_be_none` adds that there may be no change."""
+    text = f"{change} (80 %: {interval} %)" if interval else change
+    return f"{text}, which may be no change" if may_be_none else text
 
 
 def _tiles(found: Difference, most: int) -> Iterator[Tile]:
@@ -459,19 +473,19 @@ def _tiles(found: Difference, most: int) -> Iterator[Tile]:
 
 
 def _metric_table(found: Difference, rows: Sequence[Row], precision: int, *notes: str) -> Table:
-    """Return a table of metrics: both values, change, range, direction and cause."""
+    """Return a table of metrics: both values, the change with its range, `better` or `worse`, and the cause."""
     ranged = any(row.change_range for row in rows)
     heads = ("metric", ">A", f">{found.letter}", ">change", *[">80 %"] * ranged, f"{found.letter} is", "why")
     body: list[Cells] = []
     for row in rows:
         first, second, change, verdict = _row_texts(row, precision)
         cells = Cell(first, row.a), Cell(second, row.b), Cell(change, row.change)
-        body.append((row.label, *cells, *[_span(row)] * ranged, verdict, why(row)))
+        body.append((row.label, *cells, *[_change_range(row)] * ranged, verdict, why(row)))
     return Table(columns(*heads), body, found.title, notes)
 
 
 def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, precision: int = _DIGITS) -> Chart:
-    """Return a waterfall chart of the time that each kind adds or removes; the steps add up exactly."""
+    """Return a waterfall chart of the time that each kind adds or removes, from A to the side with this letter."""
     a_ps, b_ps = found.a_ps, found.b_ps
     scale_s, unit = unit_for_s(ps_to_seconds(max(a_ps, b_ps)))
     scale_ps = scale_s / ps_to_seconds(1)
@@ -499,7 +513,7 @@ def waterfall_chart(found: Waterfall, letter: str, unchanged: bool = False, prec
 
 
 def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
-    """Return the ends of an axis that starts at 0, unless the bars would be too short to see. [ps]
+    """Return the ends of an axis for the ends of bars; it begins at 0, unless the changes would be invisible. [ps]
 
     >>> ends_of_axis([0, 100, 100, 60, 0, 60]), ends_of_axis([0, 1000, 1000, 1020, 0, 1020])
     ((0, 100), (996, 1024))
@@ -512,7 +526,8 @@ def ends_of_axis(edges_ps: Sequence[int]) -> tuple[int, int]:
 
 def _waterfall_table(found: Waterfall, letter: str, unchanged: bool, precision: int) -> Table:
     """Return a table of the kinds of time, largest change first, and of their total."""
-    shown = sorted((s for s in found.steps if s.change_ps or unchanged), key=lambda step: -abs(step.change_ps))
+    steps = (step for step in found.steps if step.change_ps or unchanged)
+    shown = sorted(steps, key=lambda step: -abs(step.change_ps))
     lines = [(kind_of(step.kind).label, step.a_ps, step.b_ps) for step in shown]
     if len(shown) < len(found.steps):
         rest_ps = found.a_ps - sum(step.a_ps for step in shown)
@@ -532,8 +547,8 @@ def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Ta
     for key, *values in ((changed.key, changed.before, changed.after) for changed in inputs):
         texts = ["not given" if value is None else " ".join(str(value).split()) for value in values]
         if max(map(len, texts)) > _LONGEST:
-            alike = (at for at, (one, other) in enumerate(zip(*texts, strict=False)) if one != other)
-            start = max(0, next(alike, 0) - _BEFORE)
+            differing = (place for place, (a, b) in enumerate(zip(*texts, strict=False)) if a != b)
+            start = max(0, next(differing, 0) - _BEFORE)
             parts = [f"…{text[start:]}" if start else text for text in texts]
             texts = [part if len(part) <= _LONGEST else f"{part[: _LONGEST - 1]}…" for part in parts]
         rows.append((key if len(key) <= _LONGEST else f"…{key[1 - _LONGEST :]}", *texts))
@@ -543,8 +558,8 @@ def _input_table(found: Difference, inputs: Sequence[Change], *notes: str) -> Ta
 
 def _row_texts(row: Row, precision: int) -> tuple[str, str, str, str]:
     """Return both values, the change, and `better`, `worse`, `same`, `~` (within the ranges) or an empty text."""
-    written = _FORMATS[metric_of(row.metric).unit]
-    first, second = ("not given" if value is None else written(value, precision) for value in (row.a, row.b))
+    write = _FORMATS[metric_of(row.metric).unit]
+    first, second = ("not given" if value is None else write(value, precision) for value in (row.a, row.b))
     change = "" if row.verdict == SAME else "from 0" if row.a == 0 else _change(row.change, precision)
     verdict = "" if row.a is None or row.b is None else row.verdict
     return first, second, change, "~" if row.within_ranges and row.verdict != SAME else verdict
@@ -569,24 +584,22 @@ def _change(ratio: float | None, precision: int) -> str:
     return f"{'-' if ratio < 0 else '+'}{format_significant(100 * abs(ratio), max(_FEWEST_DIGITS, precision - 1))} %"
 
 
-def _span(row: Row) -> str:
-    """Return the range of a change in per cent; empty without a range."""
-    span = row.change_range
-    ends = [_change(end, _FEWEST_DIGITS).removesuffix(" %") for end in (span.low, span.high)] if span else []
-    return format_span(*ends) if ends else ""
+def _change_range(row: Row) -> str:
+    """Return the range of a change, in per cent without the unit; empty without a range."""
+    return format_interval(row.change_range, lambda end: _change(end, _FEWEST_DIGITS).removesuffix(" %"))
 
 
 def why(row: Row) -> str:
-    """Return the part of a metric that changed most; empty if unknown."""
+    """Return the part of a metric that changed most, and its change, as text; empty if unknown."""
     cause, metric = row.why, metric_of(row.metric)
     if cause is None:
         return ""
-    of = f" of {cause.span}" if metric.key == LATENCY and cause.span in (PREFILL, DECODE) else ""
-    name = f"{kind_of(cause.kind).label}{of}"
+    step = f" of {cause.span}" if metric.key == LATENCY and cause.span in (PREFILL, DECODE) else ""
+    name = f"{kind_of(cause.kind).label}{step}"
     if metric.unit == SHARE:
         shares = (format_significant(100 * share, _DIGITS_OF_WHY) for share in (cause.share_before, cause.share_after))
         return f"{name}, {' to '.join(shares)} %"
     change = cause.after - cause.before
-    moved = _FORMATS[BYTES if metric.unit == BYTES else SECONDS](abs(change), _DIGITS_OF_WHY)
-    per = f" per {_ONE[metric.counted]}" if metric.unit == PER_SECOND else ""
-    return f"{name} {'-' if change < 0 else '+'}{moved}{per}"
+    size = _FORMATS[BYTES if metric.unit == BYTES else SECONDS](abs(change), _DIGITS_OF_WHY)
+    per = f" per {_SINGULAR[metric.counted]}" if metric.unit == PER_SECOND else ""
+    return f"{name} {'-' if change < 0 else '+'}{size}{per}"

@@ -34,7 +34,7 @@ def _finite(value: Any) -> Any:
 
 
 def _numbers_only(combine: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Refuse texts in arithmetic, because a text times a number is a long text."""
+    """Return `combine(left, right)`; raise `TypeError` for a text, which times a number would be a long text."""
     if isinstance(left, str) or isinstance(right, str):
         raise TypeError(f"`{left if isinstance(left, str) else right}` is no number")
     return _finite(combine(left, right))
@@ -60,20 +60,22 @@ _OPERATORS: Final[dict[type, Callable[..., Any]]] = {
     **{kind: DEFAULT_OPERATORS[kind] for kind in _OTHERS},
     ast.Pow: partial(_numbers_only, _power),
 }
-_PLAIN: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {each.__name__: each for each in _PLAIN} | {"round": _rounded}
+_BUILTINS: Final = (abs, math.ceil, math.floor, math.log2, max, min, math.sqrt)
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {function.__name__: function for function in _BUILTINS} | {
+    "round": _rounded
+}
 _NODES: Final = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call)
-_LET_THROUGH: Final = (*_NODES, *_OPERATORS, ast.Name, ast.Attribute, ast.Load, ast.BoolOp, ast.And, ast.Or)
+_ALLOWED: Final = (*_NODES, *_OPERATORS, ast.Name, ast.Attribute, ast.Load, ast.BoolOp, ast.And, ast.Or)
 _GRAMMAR: Final = (
     f"use numbers, keys of the study, + - * / // % **, comparisons, and, or, not, and {', '.join(sorted(_FUNCTIONS))}"
 )
 
 
 class Expression:
-    """An expression over the keys of a study: its `text`, and the `names` that it asks for."""
+    """An expression over the keys of a study: its `text`, and the `names` of keys in it."""
 
     def __init__(self, text: str) -> None:
-        """Refuse what is no expression, before any point is evaluated."""
+        """Parse a text; raise `BadValueError` if it is no expression of this grammar."""
         self.text = text
         if len(text) > _LONGEST:
             raise BadValueError(f"an expression of {len(text):,} characters", f"use {_LONGEST} or fewer")
@@ -84,7 +86,7 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise BadValueError(f"`{text}` is not an expression", _GRAMMAR) from None
         nodes = list(ast.walk(self._tree))
-        if refused := next((node for node in nodes if not _is_let_through(node)), None):
+        if refused := next((node for node in nodes if not _is_allowed(node)), None):
             raise BadValueError(f"`{text}` uses `{type(refused).__name__}`, which is not let through", _GRAMMAR)
         parts = {node.func for node in nodes if isinstance(node, ast.Call)}
         parts |= {node.value for node in nodes if isinstance(node, ast.Attribute)}
@@ -103,9 +105,9 @@ class Expression:
         return BadValueError(f"`{self.text}` is nested too deep", "write it in fewer steps")
 
     def value(self, values: Mapping[str, object]) -> Any:
-        """Return the value at a point."""
+        """Return the value at a point, given the values of its keys; raise `BadValueError` if there is none."""
 
-        def named(node: ast.expr) -> Any:
+        def value_of_name(node: ast.expr) -> Any:
             name = ast.unparse(node)
             key = key_named(name, values)
             if key is None:
@@ -113,11 +115,11 @@ class Expression:
             return _finite(number_of(values[key]))
 
         evaluator = SimpleEval(_OPERATORS, _FUNCTIONS, {})
-        both_or_one = evaluator.nodes[ast.BoolOp]
+        and_or = evaluator.nodes[ast.BoolOp]
         evaluator.nodes = {
             **{kind: evaluator.nodes[kind] for kind in _NODES},
-            ast.BoolOp: lambda node: bool(both_or_one(node)),
-            **dict.fromkeys((ast.Name, ast.Attribute), named),
+            ast.BoolOp: lambda node: bool(and_or(node)),
+            **dict.fromkeys((ast.Name, ast.Attribute), value_of_name),
             ast.Constant: lambda node: _finite(number_of(node.value)),
         }
         try:
@@ -135,7 +137,7 @@ class Expression:
             raise BadValueError(what, "check the values that it is made of") from None
 
     def holds(self, values: Mapping[str, object]) -> bool:
-        """Return True if the expression is true at a point."""
+        """Return True if the expression is true at a point; raise `BadValueError` if it is a text or has no value."""
         value = self.value(values)
         if isinstance(value, str):
             what = f"`{self.text}` is a text, which neither holds nor fails"
@@ -143,13 +145,13 @@ class Expression:
         return bool(value)
 
 
-def _is_let_through(node: ast.AST) -> bool:
+def _is_allowed(node: ast.AST) -> bool:
     match node:
         case ast.Constant():
             return isinstance(node.value, (bool, int, float, str))
         case ast.Call():
             return isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords
-    return isinstance(node, _LET_THROUGH)
+    return isinstance(node, _ALLOWED)
 
 
 _parsed = lru_cache(_MOST_REMEMBERED)(Expression)
@@ -173,14 +175,14 @@ def interpolate(text: str, values: Mapping[str, object]) -> Any:
 
 
 def expressions_in(text: str) -> tuple[Expression, ...]:
-    """Return the expressions of a text, in order."""
+    """Return the expressions `${...}` of a text, in order; raise `BadValueError` for an invalid one."""
     if "${" in _INTERPOLATED.sub("", text):
         raise BadValueError(f"`{text}` has a `${{` without its end", "write expressions as `${…}`, none inside another")
     return tuple(map(_parsed, _INTERPOLATED.findall(text)))
 
 
 def key_named(name: str, keys: Mapping[str, object]) -> str | None:
-    """Return the key with this name or this last part; None if there is none, or several."""
+    """Return the key with this name, or the only key with this last part; None if there is no such key."""
     if name in keys:
         return name
     ending = [key for key in keys if key.endswith(f".{name}")]

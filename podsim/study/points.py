@@ -68,16 +68,16 @@ def number_and_unit(value: object) -> tuple[float, str] | None:
 # The file
 
 
-def _one_value(given: Any) -> Any:
+def _check_value(value: Any) -> Any:
     do = "write for example `8 GB/s` or `12`"
-    if not isinstance(given, Value):
-        raise BadValueError(f"needs a number or a text, not {quoted(given)}", do)
-    if isinstance(given, float) and not math.isfinite(given):
-        raise BadValueError(f"needs a finite number, not {given}", do)
-    return given
+    if not isinstance(value, Value):
+        raise BadValueError(f"needs a number or a text, not {quoted(value)}", do)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise BadValueError(f"needs a finite number, not {value}", do)
+    return value
 
 
-OneValue = Annotated[Value, BeforeValidator(_one_value)]
+OneValue = Annotated[Value, BeforeValidator(_check_value)]
 Values = Annotated[list[OneValue], Field(min_length=1)]
 Number = Annotated[Count, Field(le=MOST_POINTS)]
 
@@ -100,7 +100,7 @@ class RangeSpec(Spec):
 
     @property
     def ends(self) -> tuple[tuple[float, str], tuple[float, str]]:
-        """First and last value with their units."""
+        """First and last value with their units; `BadValueError` if one is not a number."""
         first, last = number_and_unit(self.from_), number_and_unit(self.to)
         if first is None or last is None:
             end = self.to if first else self.from_
@@ -108,7 +108,7 @@ class RangeSpec(Spec):
         return first, last
 
     def values_at(self, shares: Iterable[float]) -> list[Value]:
-        """Return the values at fractions of the range."""
+        """Return the values at fractions of the range, 0 for its start and 1 for its end."""
         (first, unit), (last, _) = self.ends
         values: list[Value] = []
         for share in shares:
@@ -137,7 +137,7 @@ class SamplesSpec(Spec):
         return self
 
     def shares(self, dimensions: int) -> Sequence[Sequence[float]]:
-        """Return points of the unit cube, by dimension. Source: `scipy.stats.qmc`."""
+        """Return the coordinates of all points in the unit cube, for each dimension. Source: `scipy.stats.qmc`."""
         optional("scipy", "samples need")
         from scipy.stats import qmc
 
@@ -147,7 +147,7 @@ class SamplesSpec(Spec):
 
 
 class MeasuredSpec(Spec):
-    """A scenario of which something was measured, beside the points of a study."""
+    """A measured scenario, shown next to the points of a study."""
 
     at: OneValue
     """Value of the key on the chart's axis."""
@@ -155,26 +155,26 @@ class MeasuredSpec(Spec):
     """Shipped scenario with published figures; only its batch is simulated."""
 
 
-def _form(given: Any) -> str:
-    return "range" if isinstance(given, (Mapping, RangeSpec)) else "list"
+def _form(values: Any) -> str:
+    return "range" if isinstance(values, (Mapping, RangeSpec)) else "list"
 
 
-def _checked(given: Any) -> Any:
-    """Return a list unchanged, or a range; raise `BadValueError` if the ends of a range do not match."""
-    if isinstance(given, RangeSpec):
-        (first, unit), (last, other) = given.ends
-        between = f"goes from {given.from_} to {given.to}, which"
-        if unit != other:
+def _check_range(values: Any) -> Any:
+    """Return a list or a range unchanged; raise `BadValueError` if the ends of a range do not match."""
+    if isinstance(values, RangeSpec):
+        (first, first_unit), (last, last_unit) = values.ends
+        between = f"goes from {values.from_} to {values.to}, which"
+        if first_unit != last_unit:
             raise BadValueError(f"{between} have different units", "write both ends in the same unit")
         if not math.isfinite(last - first):
             raise BadValueError(f"{between} is too far for numbers", "write ends nearer to 0")
-        if given.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
+        if values.scale == "log" and (min(first, last) <= 0 <= max(first, last) or not math.isfinite(last / first)):
             raise BadValueError("has an end at 0, or ends of both signs", "use `scale: linear`")
-    return given
+    return values
 
 
 _Form = Annotated[Annotated[Values, Tag("list")] | Annotated[RangeSpec, Tag("range")], Discriminator(_form)]
-Varied = Annotated[_Form, AfterValidator(_checked)]  # a list of values, or a range
+Varied = Annotated[_Form, AfterValidator(_check_range)]  # a list of values, or a range
 
 
 class CombinedSpec(Spec):
@@ -210,7 +210,7 @@ class StudySpec(CombinedSpec):
 
     @property
     def scenarios(self) -> list[str]:
-        """The scenarios that vary."""
+        """Paths or names of the scenarios that vary."""
         return [self.scenario] if isinstance(self.scenario, str) else self.scenario
 
     @property
@@ -220,29 +220,35 @@ class StudySpec(CombinedSpec):
 
     @property
     def drawn(self) -> dict[str, RangeSpec]:
-        """Ranges to sample."""
-        return {key: each for key, each in self.varied.items() if isinstance(each, RangeSpec) and each.count is None}
+        """Ranges to sample, by key or name."""
+        ranges = {key: values for key, values in self.varied.items() if isinstance(values, RangeSpec)}
+        return {key: span for key, span in ranges.items() if span.count is None}
 
     def columns(self) -> dict[str, list[Value]]:
-        """Return the values of keys and names that are not sampled."""
-        columns = {key: each for key, each in self.varied.items() if not isinstance(each, RangeSpec)}
-        for key, each in self.varied.items():
-            if isinstance(each, RangeSpec) and (count := each.count):
-                columns[key] = each.values_at(place / max(1, count - 1) for place in range(count))
-        return {key: columns[key] for key in self.varied if key in columns}
+        """Return the values of each key and name that is not sampled."""
+        columns: dict[str, list[Value]] = {}
+        for key, values in self.varied.items():
+            if not isinstance(values, RangeSpec):
+                columns[key] = values
+            elif count := values.count:
+                columns[key] = values.values_at(place / max(1, count - 1) for place in range(count))
+        return columns
 
 
 def _wrong(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
     """Yield the inconsistencies of a study: key path, problem and cure."""
     yield from _wrong_names(study)
-    given, drawn = study.varied, study.drawn
-    paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in given}
+    varied, drawn = study.varied, study.drawn
+    paths: dict[str, KeyPath] = {key: ("keys" if key in study.keys else "names", key) for key in varied}
     if drawn and study.samples is None:
         key = next(iter(drawn))
         yield paths[key], f"the range of `{key}` has no count", "give it a `count`, or add `samples`"
     if study.samples is not None and not drawn:
         yield ("samples",), "there is no range to draw samples from", "write a range without `count`"
-    counts = {paths[key]: each.count or 0 if isinstance(each, RangeSpec) else len(each) for key, each in given.items()}
+    counts = {
+        paths[key]: values.count or 0 if isinstance(values, RangeSpec) else len(values)
+        for key, values in varied.items()
+    }
     counts["samples", "count"] = len(drawn) * (study.samples.count if study.samples else 0)
     if (total := sum(counts.values())) > MOST_LISTED:
         path = max(counts, key=lambda path: counts[path])
@@ -301,7 +307,7 @@ def _wrong_names(study: StudySpec) -> Iterator[tuple[KeyPath, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SweptAxis:
-    """Keys that vary together, and one value of each at every place of the axis."""
+    """Keys that vary together; each element of `values` has a value for each key."""
 
     keys: tuple[str, ...]
     values: Sequence[tuple[Value, ...]]
@@ -322,27 +328,23 @@ def _axes(study: StudySpec) -> Iterator[SweptAxis]:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Combination of values, numbered within the study.
-
-    `values` are by key and name, derived ones last; `overrides` are the values of keys in the form of `--set`. If an
-    expression has no value, `problem` says why, and the point cannot be simulated.
-    """
+    """Combination of values, numbered within the study."""
 
     number: int
     scenario: str
     variant: str | None
-    values: Mapping[str, Value]
-    overrides: tuple[str, ...]
-    problem: Problem | None = None
+    values: Mapping[str, Value]  # by key and name, derived values last
+    overrides: tuple[str, ...]  # values of keys in the form of `--set`
+    problem: Problem | None = None  # the reason if an expression has no value, and the point cannot be simulated
 
 
 @dataclass(frozen=True)
 class StudySpace:
-    """The points of a study: all that is crossed, of which the last axis varies fastest."""
+    """The points of a study: every combination of one element of each axis; the last axis varies fastest."""
 
     study: StudySpec
     axes: tuple[SweptAxis, ...]
-    document: Document = field(default_factory=lambda: Document({}))  # for the places of errors
+    document: Document = field(default_factory=lambda: Document({}))  # file of the study, to locate errors
 
     def __len__(self) -> int:
         """Return the number of combinations, before `where` excludes some."""
@@ -355,14 +357,17 @@ class StudySpace:
 
     @cached_property
     def crossed(self) -> tuple[str, ...]:
-        """Columns that may vary on their own, of each group that varies together the first."""
-        follow = {key for group in self.study.zipped for key in group[1:]}
-        given = dict.fromkeys((SCENARIO, VARIANT, *self.study.keys, *self.study.names))
-        return tuple(key for key in given if key not in follow)
+        """Columns that vary independently; of keys that vary together, only the first."""
+        followers = {key for group in self.study.zipped for key in group[1:]}
+        columns = dict.fromkeys((SCENARIO, VARIANT, *self.study.keys, *self.study.names))
+        return tuple(key for key in columns if key not in followers)
 
     @cached_property
     def _steps(self) -> Sequence[tuple[KeyPath, Expression | str]]:
-        """Conditions, which keep points from a division by zero, what is derived, and conditions that need that."""
+        """Conditions of `where` and texts of derived keys, with their key paths, in the order of evaluation.
+
+        Conditions come before derived keys where possible, so that they can exclude points that divide by zero.
+        """
         derived, keys = self.study.derived, dict.fromkeys(self.keys)
         conditions = [(("where", place), Expression(text)) for place, text in enumerate(self.study.where)]
         late = [
@@ -376,7 +381,7 @@ class StudySpace:
     def point(self, number: int) -> Point | None:
         """Return a combination by number; None if `where` excludes it."""
         values: dict[str, Value] = {}
-        rest = number
+        rest = number  # its digits, with the length of each axis as base, are the places on the axes
         for axis in reversed(self.axes):
             rest, place = divmod(rest, len(axis.values))
             values.update(zip(axis.keys, axis.values[place], strict=True))
@@ -392,8 +397,11 @@ class StudySpace:
             except BadValueError as error:
                 problem = _problem(self.document, path, str(error), error.do)
                 break
-        pairs = ((key, value) for key, value in ordered.items() if key not in self.study.names)
-        overrides = tuple(f"{key}={str(each).lower() if isinstance(each, bool) else each}" for key, each in pairs)
+        overrides = tuple(
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for key, value in ordered.items()
+            if key not in self.study.names
+        )
         return Point(number, scenario, str(variant) if variant else None, ordered, overrides, problem)
 
     def numbers(self) -> Iterable[int]:
@@ -406,20 +414,30 @@ class StudySpace:
 
 
 def read_study(path: str | Path, scenario: str | None = None) -> StudySpace:
-    """Read a study file, or a shipped study by its name; the scenario given varies instead of its own."""
+    """Read a study file, or a shipped study by its name; `scenario` replaces the study's own.
+
+    Raises:
+        SpecError: The file is wrong; each problem has its place.
+    """
     place = find(str(path), "study", ())
     return space_of(read_yaml(place, display_path(place)), place.parent, scenario)
 
 
 def space_of(document: Document, folder: Path = Path(), scenario: str | None = None) -> StudySpace:
-    """Return the points of a loaded study; paths of its scenarios are relative to `folder`.
+    """Return the points of a study.
 
-    The path of a `scenario` that replaces the study's is relative to the working folder.
+    Args:
+        document: Content of the study file.
+        folder: Folder to which paths of scenarios in the file are relative.
+        scenario: Scenario that replaces the study's own; a path is relative to the working folder.
+
+    Raises:
+        SpecError: The study is wrong; each problem has its place.
     """
     if not isinstance(document.data, dict) or document.data.get("kind") != "study":
-        other = isinstance(document.data, dict) and document.data.get("kind") == "goal"
+        is_goal = isinstance(document.data, dict) and document.data.get("kind") == "goal"
         do = "begin it with `kind: study` and `scenario: NAME`; `podsim run` simulates a scenario as it is"
-        do = "`podsim plan` takes goals" if other else do
+        do = "`podsim plan` takes goals" if is_goal else do
         raise SpecError([_problem(document, ("kind",), "this is no study", do)])
     if scenario is not None:
         places = {**document.places, (SCENARIO,): "--scenario"}
@@ -443,12 +461,13 @@ def _problem(document: Document, path: KeyPath, what: str, do: str) -> Problem:
 
 
 def located(name: str, folder: Path) -> str:
-    """Return a path relative to the file that contains it; the name of a shipped scenario is unchanged."""
+    """Return the path of a file in `folder` with this name, or else the name unchanged, as of a shipped scenario."""
     beside = folder / name
     return str(beside) if beside.suffix and beside.is_file() else name
 
 
 def _scenarios(study: StudySpec, folder: Path, document: Document) -> SweptAxis:
+    """Return the axis of scenarios, with their variants if the study names `all_variants`."""
     names = [located(name, folder) for name in study.scenarios]
     for name in names:
         find(name, SCENARIO, (), document.where((SCENARIO,)), SCENARIO)

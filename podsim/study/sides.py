@@ -1,4 +1,4 @@
-"""Sides of a comparison: simulated scenarios and results read from files, at a revision if one is named."""
+"""Sides of a comparison: scenarios, simulated here or in a git revision, and results in JSON files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from podsim.watch import Watch, silent
 
 Ends = tuple[float, float]
 Side = str | Path | Mapping[str, Any] | LoadedScenario | Result
-"""A name or path with or without `@VARIANT` or `@REVISION`, a scenario, a result, or one as plain data."""
+"""A name or path, also with `@VARIANT` or `@REVISION`; a scenario or a result, also as plain data."""
 
 TRAINING, GENERATION, FORWARD, SERVING = "training", "text generation", "forward passes", "serving"
 UPDATE, PREFILL, DECODE, RUN, ANSWER = "weight update", "prefill", "decode", "run", "answer"
@@ -64,19 +64,19 @@ COMPARED: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys((metrics.REQUESTS, metrics.SERVED_TOKENS, metrics.SATURATION), ""),
     },
 }
-"""Metrics by activity, the headline first, each with its stretch of time or its memory."""
-_MARKS: Final = {
+"""Compared metrics by activity, the headline first, each with the interval of time or the memory it belongs to."""
+_ACTIVITY_BY_KEY: Final = {
     "weight_update_ps": TRAINING,
     metrics.FIRST_TOKEN: GENERATION,
     metrics.BATCHES: FORWARD,
     "saturation": SERVING,
 }
-"""Key that only results of one activity have, by activity."""
+"""Activity by a key that only its results have."""
 _NEEDED: Final = 2
-"""Number of metrics of an activity that every result has, the first ones."""
+"""Number of the first metrics of an activity that every result has."""
 _AT: Final = re.compile(r"@(?!\{)")
 """Separator between parts of a name; `HEAD@{1}` is one part."""
-_SHORT: Final = 10
+_SHORT_HASH: Final = 10
 _MOST_PARTS: Final = 3
 _SMALLEST, _LARGEST = 1e-100, 1e100
 _WRITE: Final = "write one with `podsim run NAME --format json > FILE`"
@@ -88,28 +88,29 @@ class Subject:
     """Side of a comparison: its label, origin, and the values of its result."""
 
     label: str
-    taken: str
-    machine: str
-    version: str
+    taken: str  # kind of the side and its origin, such as `scenario in a file`
+    machine: str  # simulated machine
+    version: str  # version of podsim that simulated it
     activity: str
     metrics: Mapping[str, float]
-    spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # stretches of time by kind [ps]
-    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of sampled metrics
-    own_ranges: Mapping[str, Range] = field(default_factory=dict)  # of a single run
-    parts: Mapping[str, float] = field(default_factory=dict)  # of the run [s]
-    memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU [B]
-    work: float | None = None  # samples of a weight update
-    inputs: Mapping[str, Value] = field(default_factory=dict)  # without pod and stack
-    hardware: Mapping[str, Value] = field(default_factory=dict)  # empty for results that do not hold it
-    files: tuple[tuple[str, str], ...] = ()
+    spans: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # time by kind, by interval of time [ps]
+    ranges: Mapping[str, Ends] = field(default_factory=dict)  # P10 and P90 of samples, by metric
+    own_ranges: Mapping[str, Range] = field(default_factory=dict)  # prediction intervals without samples, by metric
+    parts: Mapping[str, float] = field(default_factory=dict)  # time of each phase of a training run [s]
+    memory: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # tenants of the fullest IPU, by memory [B]
+    work: float | None = None  # samples per weight update; None without training
+    inputs: Mapping[str, Value] = field(default_factory=dict)  # keys of the scenario, without pod and software stack
+    hardware: Mapping[str, Value] = field(default_factory=dict)  # keys of pod and stack; empty if the file lacks them
+    files: tuple[tuple[str, str], ...] = ()  # (path, SHA-256) of every file read
     warnings: tuple[str, ...] = ()
-    stands_on: StandsOn | None = field(default=None, compare=False, repr=False)  # None for results in files
+    # uncertain inputs and their effects; None for results in files
+    stands_on: StandsOn | None = field(default=None, compare=False, repr=False)
 
     @property
     def about(self) -> str:
         """Label, origin, machine and ranges in one line."""
-        told = ranges_line(self.own_ranges)
-        return f"{self.label} ({self.taken}): {self.machine}{f'; {told}' if told else ''}"
+        ranges = ranges_line(self.own_ranges)
+        return f"{self.label} ({self.taken}): {self.machine}{f'; {ranges}' if ranges else ''}"
 
     def range_of(self, metric: Metric) -> Ends | None:
         """Return P10 and P90 of a metric's samples, or of the metric that it is proportional to."""
@@ -123,7 +124,11 @@ class Subject:
 
 
 def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """Return a side of a comparison; `letter` is its label if it has no name."""
+    """Return a side of a comparison, simulated if it is a scenario; `letter` is its label if it has no name.
+
+    Raises:
+        PodsimError: It cannot be read or simulated.
+    """
     match given:
         case Result():
             return result_subject(given, given.name, f"result, podsim {given.version}")
@@ -140,7 +145,7 @@ def side(given: Side, letter: str, uncertainty: Draws | None, watch: Watch) -> S
 
 
 def result_subject(result: Result, label: str, taken: str, *, ranged: bool = True) -> Subject:
-    """Return a side of a comparison from a result; `ranged=False` saves the time of its ranges."""
+    """Return a side of a comparison from a result; with `ranged=False`, no ranges are computed, which is faster."""
     data = replace(result, assumptions=()).to_dict() | {"ranges": plain(result.ranges) if ranged else {}}
     stands_on = result.assumptions if ranged and isinstance(result.assumptions, StandsOn) else None
     return replace(subject_of(data, label, taken), stands_on=stands_on)
@@ -176,8 +181,8 @@ def _path_subject(
         what = f"this is not JSON: {error}" if isinstance(error, ValueError) else "this is nested too deeply"
         raise PodsimError(what, where=label, do=_WRITE) from error
     data = data if isinstance(data, dict) else {}
-    of = f" of {data['name']}" if isinstance(data.get("name"), str) else ""
-    return subject_of(data, label, f"result{of} in a file, podsim {data.get('version')}")
+    name = f" of {data['name']}" if isinstance(data.get("name"), str) else ""
+    return subject_of(data, label, f"result{name} in a file, podsim {data.get('version')}")
 
 
 def _is_result(path: str) -> bool:
@@ -188,7 +193,7 @@ def _is_result(path: str) -> bool:
 
 
 def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
-    """Return the side that a word names: a file, otherwise a variant, otherwise a revision."""
+    """Return the side named by a word of the command line: a file, or else a variant of it, or else a revision."""
     path, *others = _AT.split(word)
     file = _file(word)
     if not others or file is not None:
@@ -208,9 +213,9 @@ def _named(word: str, uncertainty: Draws | None, watch: Watch) -> Subject:
     try:
         revision = _Revision.from_name(path, name)
     except PodsimError as error:
-        known = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
+        missing = f"{path} has no variant `{name}`" if file else f"no scenario `{path}` was found"
         cure = known_here(name, variants, error.do or "name a revision") if variants else error.do
-        raise PodsimError(f"{known}; as a revision: {error.message}", where=word, do=cure) from None
+        raise PodsimError(f"{missing}; as a revision: {error.message}", where=word, do=cure) from None
     return revision.subject(word, path, None, uncertainty)
 
 
@@ -223,70 +228,74 @@ def _file(word: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class _Revision:
-    """A file, seen from the folder of its repository, at a revision by its name and its full hash."""
+    """A file at a revision of its git repository."""
 
-    name: str
-    commit: str
-    top: Path
-    path: PurePosixPath
+    name: str  # of the revision, as the user writes it
+    commit: str  # full hash
+    top: Path  # top folder of the repository
+    path: PurePosixPath  # of the file, relative to `top`
 
     @classmethod
     def from_name(cls, path: str, name: str) -> _Revision:
-        """Return the file and the revision that `path@name` means; the file need not exist in the working tree."""
+        """Return the file and revision of `path@name`; the file need not exist in the working tree.
+
+        Raises:
+            PodsimError: There is no such repository or revision, or the revision does not contain the file.
+        """
         file = _file(path)
         files = [file] if file is not None else [Path(f"{path}{suffix}") for suffix in ("", ".yaml", ".yml")]
         where = f"{files[0]}@{name}"
         folder = next(parent for parent in files[0].absolute().parents if parent.is_dir())
         top = top_of(folder, where, "name a file in a git repository, or one of the variants of the file")
         commit = commit_of(top, where, name)
-        known = blobs(top, where, commit)
+        committed = blobs(top, where, commit)
         for file in files:
             full = file.absolute().parent.resolve() / file.name
             inside = PurePosixPath(full.relative_to(top).as_posix()) if full.is_relative_to(top) else None
-            if inside in known:
+            if inside in committed:
                 return cls(name, commit, top, inside)
         do = f"`git log --oneline -- {files[0]}` lists revisions that have it"
         raise PodsimError(f"`{files[0]}` is not in revision `{name}`", where=where, do=do)
 
     def subject(self, label: str, taken: str, variant: str | None, uncertainty: Draws | None) -> Subject:
-        """Return a side with the files of the revision, extracted into a temporary folder."""
+        """Return a side that is read and simulated from the files of the revision, in a temporary folder."""
         with tempfile.TemporaryDirectory(prefix="podsim-") as name:
-            folder, now = Path(name).resolve(), Path.cwd().resolve()
+            folder, working = Path(name).resolve(), Path.cwd().resolve()
             where = f"{self.path}@{self.name}"
             extract(self.top, where, self.commit, folder, lambda path: path.suffix.lower() in READ or path == self.path)
-            here = folder / now.relative_to(self.top) if now.is_relative_to(self.top) else now
+            here = folder / working.relative_to(self.top) if working.is_relative_to(self.top) else working
             here.mkdir(parents=True, exist_ok=True)
 
-            def inside(text: str | None) -> str:
+            def without_folder(text: str | None) -> str:
                 near = f"{here}/" if here.is_relative_to(folder) else f"{folder}/"
                 return (text or "").replace(near, "").replace(f"{folder}/", "")
 
-            asked = (str(folder / self.path), label, taken, variant, uncertainty, silent)
+            arguments = (str(folder / self.path), label, taken, variant, uncertainty, silent)
             try:
-                with ProcessPoolExecutor(
-                    1, initializer=os.chdir, initargs=(here,)
-                ) as pool:  # the process may have another working folder
-                    subject = pool.submit(_path_subject, *asked).result()
+                # Relative paths need the extracted folder as working folder, which only another process can change.
+                with ProcessPoolExecutor(1, initializer=os.chdir, initargs=(here,)) as pool:
+                    subject = pool.submit(_path_subject, *arguments).result()
             except PodsimError as error:
-                error.message, error.where, error.do = map(inside, (error.message, error.where, error.do))
-                raise error.at(label) from None
-        at = f"revision {self.name}" + f" ({self.commit[:_SHORT]})" * (not self.commit.startswith(self.name))
+                error.message, error.where, error.do = map(without_folder, (error.message, error.where, error.do))
+                raise error.with_place(label) from None
+        at = f"revision {self.name}" + f" ({self.commit[:_SHORT_HASH]})" * (not self.commit.startswith(self.name))
         taken = f"{subject.taken}, at {at}" if _is_result(str(self.path)) else f"{taken} at {at}"
-        return replace(subject, taken=taken, files=tuple((inside(path), digest) for path, digest in subject.files))
+        files = tuple((without_folder(path), digest) for path, digest in subject.files)
+        return replace(subject, taken=taken, files=files)
 
 
 # Results as plain data
 
 
-def _sized(value: float) -> float:
+def _computable(value: float) -> float:
     if value and not _SMALLEST <= value <= _LARGEST:
         raise ValueError("it cannot be computed with")
     return value
 
 
-_Number = Annotated[float, AfterValidator(_sized), Strict()]
-_Whole = Annotated[int, AfterValidator(_sized), Strict()]
-_IfAny = BeforeValidator(lambda value: value or {})
+_Number = Annotated[float, AfterValidator(_computable), Strict()]
+_Whole = Annotated[int, AfterValidator(_computable), Strict()]
+_EmptyForNull = BeforeValidator(lambda value: value or {})
 
 
 class _Tenant(BaseModel):
@@ -326,8 +335,8 @@ class _Record(BaseModel):
     warnings: list[Any]
     inputs: list[_File]
     scenario: dict[str, Any]
-    hardware: Annotated[dict[str, Any], _IfAny] = {}
-    ranges: Annotated[dict[str, _Ends], _IfAny] = {}
+    hardware: Annotated[dict[str, Any], _EmptyForNull] = {}
+    ranges: Annotated[dict[str, _Ends], _EmptyForNull] = {}
     drawn: dict[str, _Sampled] = Field({}, validation_alias=AliasPath("uncertainty", "metrics"))
     tenants: list[_Tenant] = Field([], validation_alias=AliasPath("memory", "rows"))
     steps: list[_Step] = []
@@ -337,16 +346,20 @@ class _Record(BaseModel):
 
 
 def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
-    """Return a side of a comparison from the `to_dict` form of a result, with its label and origin."""
-    written = data.get("schema_version", SCHEMA_VERSION)
-    if written != SCHEMA_VERSION:
-        what = f"this result has schema version {quoted(written)}, this podsim reads {SCHEMA_VERSION}"
+    """Return a side of a comparison from the `to_dict` form of a result, with its label and origin.
+
+    Raises:
+        PodsimError: The data are no result, or of another schema version.
+    """
+    schema = data.get("schema_version", SCHEMA_VERSION)
+    if schema != SCHEMA_VERSION:
+        what = f"this result has schema version {quoted(schema)}, this podsim reads {SCHEMA_VERSION}"
         raise PodsimError(what, where=label, do=f"{_AGAIN} of this version")
-    activity = next((of for key, of in _MARKS.items() if key in data), None)
+    activity = next((activity for key, activity in _ACTIVITY_BY_KEY.items() if key in data), None)
     if activity is None or "simulated" not in data:
         raise PodsimError("this is no result of podsim", where=label, do=_WRITE)
     keys = {METRICS[key].name: key for key in COMPARED[activity] if METRICS[key].unit != BYTES}
-    values = {name: _reached(data, name) for name in keys}
+    values = {name: _value_at(data, name) for name in keys}
     needed = [name for name in list(keys)[:_NEEDED] if "." not in name]
     values = {name: value for name, value in values.items() if value is not None or name in needed}
     try:
@@ -382,7 +395,7 @@ def subject_of(data: Mapping[str, Any], label: str, taken: str) -> Subject:
     )
 
 
-def _reached(data: Mapping[str, Any], path: str) -> Any:
+def _value_at(data: Mapping[str, Any], path: str) -> Any:
     """Return the value at a dotted key; None if absent, a text if a part on the way is not a mapping."""
     value: Any = data
     for part in path.split("."):
@@ -391,7 +404,11 @@ def _reached(data: Mapping[str, Any], path: str) -> Any:
 
 
 def _spans(record: _Record, label: str) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield stretches of time by kind that add up exactly; times in seconds may be rounded. [ps]"""
+    """Yield each interval of time with its breakdown by kind, which adds up exactly; in seconds it may be rounded. [ps]
+
+    Raises:
+        PodsimError: A breakdown does not add up to its time.
+    """
     spans = [(UPDATE, record.breakdown_ps, record.weight_update_ps)] if record.weight_update_ps else []
     for step in record.steps:
         rounded_ps = {kind: seconds_to_ps(time_s) for kind, time_s in step.breakdown.items()}

@@ -54,19 +54,20 @@ COMMIT;
 _ROWS_AT_ONCE: Final = 10_000
 _SI: Final = (SECONDS, BYTES, WATTS, JOULES, PER_SECOND)
 _NUMERIC: Final = re.compile(r"-?\d{1,300}(\.\d+)?(e[+-]?\d{1,3})?")
-_KNOWN: Final = {"": None, "True": True, "False": False}
+_CONSTANTS: Final = {"": None, "True": True, "False": False}
+"""Values of CSV cells that are neither numbers nor texts."""
 _TEXT, _REAL, _WHOLE, _FLAG = "string", "float64", "int64", "bool_"
 
 
 def status_of(error: PodsimError) -> str:
-    """Return the status of an impossible point."""
+    """Return the status of a point that raised an error: `does not fit`, `no plan` or `refused`."""
     if isinstance(error, DoesNotFitError):
         return "does not fit"
     return "no plan" if isinstance(error, NoPlanError) else REFUSED
 
 
 def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
-    """Yield the columns of a result."""
+    """Yield the columns of a result with their values: metrics, the fullest memory, and warnings."""
     yield from result.figures()
     if (fullest := METRICS[FULLEST].get(result)) is not None:
         yield FULLEST, fullest
@@ -77,7 +78,10 @@ def figures_of(result: Result) -> Iterator[tuple[str, float | str | None]]:
 
 
 class Store:
-    """Numbered rows with status and values, as JSON with a checksum, in a SQLite file or in memory."""
+    """Rows by number, kept as JSON with a checksum, in a SQLite file or in memory.
+
+    A file lets an interrupted command resume. Errors of the database are raised as `OutputError`.
+    """
 
     def __init__(
         self,
@@ -88,10 +92,14 @@ class Store:
         option: str = "",
         restart: bool = False,
     ) -> None:
-        """Open or create the rows in a file, or in memory; `restart` drops existing rows.
+        """Open the rows of a file, or create them.
 
-        `fingerprint` is a hash of all inputs of the rows. Error messages contain `what` (the kind of rows) and `option`
-        (how to name another file or to start again).
+        Args:
+            path: The file; in memory if left out.
+            fingerprint: Hash of all inputs of the rows; rows with another fingerprint are refused.
+            what: Kind of the rows, for error messages.
+            option: What the user can do about a file that cannot be used, for error messages.
+            restart: Delete existing rows.
         """
         self.path, self._what, self._option = path, what, option
         if path is not None:
@@ -120,7 +128,7 @@ class Store:
         return int(count)
 
     def __getitem__(self, number: int) -> Row:
-        """Return the row with a known number."""
+        """Return the row with a number, which must exist."""
         ((text,),) = self._read("SELECT data FROM row WHERE number = ?", number)
         row: Row = json.loads(text)
         return row
@@ -135,14 +143,21 @@ class Store:
         return dict(self._read(f"SELECT status, count(*) FROM row {order}", DONE))
 
     def add(self, rows: Iterable[tuple[int, Row]]) -> None:
-        """Keep rows with their numbers; they outlive this process when this returns."""
+        """Store rows with their numbers, durably if in a file."""
         texts = [(number, row[STATUS], json.dumps(row, allow_nan=False)) for number, row in rows]
         insert = "INSERT OR REPLACE INTO row VALUES (?1, ?2, ?3, crc32(CAST(?2 || ?3 AS BLOB)))"
         with self._refusing(), self._connection:
             self._connection.executemany(insert, texts)
 
     def fill(self, make: Callable[[int], Row], numbers: Sequence[int], tell: Tell = no_progress, **how: Any) -> None:
-        """Make the rows of numbers that are missing, `how` `mapped` takes it, keep them as they come, and tell."""
+        """Make and store the rows of all numbers that have none.
+
+        Args:
+            make: Returns the row of a number; picklable, as it may run in other processes.
+            numbers: Numbers of the wanted rows.
+            tell: Progress callback, called as `tell(done, total)`.
+            how: Arguments of `podsim.workers.mapped`, such as `processes`.
+        """
         left = array("q", (number for number in numbers if number not in self))
         done, total = len(numbers) - len(left), len(numbers)
         tell(done, total)
@@ -152,23 +167,26 @@ class Store:
             tell(done, total)
 
     def remove(self) -> None:
-        """Delete the file, once its rows are kept elsewhere."""
+        """Close the store and delete its file."""
         self._connection.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
     def _open(self, fingerprint: str) -> None:
+        """Check that the file holds rows of these inputs, or create its tables."""
         run = self._connection.execute
         self._connection.create_function("crc32", 1, crc32, deterministic=True)
         run("PRAGMA locking_mode = EXCLUSIVE")  # one process at a time; network disks have no shared memory
-        (application,), (form,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
+        (application,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
         (count,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         if count and application != _APPLICATION:
             raise self._refusal("is a database of something else")
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
-        if count and form != _FORMAT:
-            raise self._refusal(f"holds rows of another version of podsim, in format {form}; this one reads {_FORMAT}")
+        if count and version != _FORMAT:
+            raise self._refusal(
+                f"holds rows of another version of podsim, in format {version}; this one reads {_FORMAT}"
+            )
         if count and dict(run("SELECT key, value FROM about")).get("fingerprint") == fingerprint:
             with self._connection:  # remove damaged rows
                 run("DELETE FROM row WHERE crc32(CAST(status || data AS BLOB)) <> checksum")
@@ -186,7 +204,7 @@ class Store:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Convert errors of SQLite into errors that say what to do."""
+        """Convert errors of SQLite into an `OutputError` that says what to do."""
         try:
             yield
         except sqlite3.Error as error:
@@ -206,7 +224,7 @@ class Store:
 
 
 def _drop(path: Path) -> None:
-    """Delete a file, whatever it holds, unless another process is at it."""
+    """Delete a file with rows, and SQLite's files next to it, unless another process uses it."""
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             connection.execute("PRAGMA user_version")
@@ -221,7 +239,7 @@ def _drop(path: Path) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a table that cannot be written, before the work."""
+    """Raise `OutputError` if the suffix is no format for tables; callers check this before a simulation."""
     if path.suffix not in (PARQUET, CSV):
         what = f"`{path.suffix}` is not a format for tables" if path.suffix else "the name of a table needs a suffix"
         raise OutputError(what, where=str(path), do=f"end the name in {PARQUET} or {CSV}")
@@ -230,16 +248,25 @@ def check_suffix(path: Path) -> None:
 
 
 def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping[str, str]) -> None:
-    """Write all rows or nothing, with the inputs of the table in its metadata, or in a file next to a CSV."""
+    """Write a Parquet or CSV table with all rows, or nothing if that fails.
+
+    Args:
+        path: File of the table.
+        rows_of: Returns all rows; called twice.
+        about: Version, fingerprint and inputs of the table: metadata of Parquet, or a JSON file next to a CSV.
+
+    Raises:
+        OutputError: The table cannot be written.
+    """
     temporary = path.with_name(f".podsim-{secrets.token_hex(8)}.tmp")
     try:
         types = _types(rows_of())
         (_write_parquet if path.suffix == PARQUET else _write_csv)(temporary, types, rows_of(), about)
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if path.suffix == CSV:  # before the table, which is not recognised without it
-            known = {**about, "sha256": _sha256(temporary)}
-            write_atomically(about_file(path), (json.dumps(known, indent=2) + "\n").encode())
+        if path.suffix == CSV:  # before the table, because `fingerprint_of` needs both
+            description = {**about, "sha256": _sha256(temporary)}
+            write_atomically(about_file(path), (json.dumps(description, indent=2) + "\n").encode())
         temporary.replace(path)
     except OSError as error:
         what = f"cannot be written: {error.strerror or type(error).__name__}"
@@ -251,7 +278,7 @@ def write_table(path: Path, rows_of: Callable[[], Iterable[Row]], about: Mapping
 
 
 def fingerprint_of(path: Path) -> str | None:
-    """Return the fingerprint of a finished table; None if it has none, or was changed."""
+    """Return the fingerprint of a finished table; None if it has none, or the file was changed since."""
     if path.suffix == CSV:
         try:
             about = json.loads(read_at_most(about_file(path), MOST_BYTES))
@@ -290,8 +317,9 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def _value(text: str) -> Any:
+    """Return the value of a CSV cell."""
     if not _NUMERIC.fullmatch(text):
-        return _KNOWN.get(text, text)
+        return _CONSTANTS.get(text, text)
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
@@ -302,27 +330,29 @@ def typed(rows_of: Callable[[], Iterable[Row]]) -> tuple[Row, ...]:
 
 
 def _types(rows: Iterable[Row]) -> dict[str, str]:
-    """Return the type of each column with values, in order of first appearance."""
-    kinds: dict[str, set[type]] = {}
+    """Return the Arrow type of each column, in order of first appearance."""
+    types: dict[str, set[type]] = {}
     for row in rows:
         for name, value in row.items():
-            kinds.setdefault(name, set()).add(type(value))
-    return {name: _type(name, those - {type(None)}) for name, those in kinds.items()}
+            types.setdefault(name, set()).add(type(value))
+    return {name: _type(name, python_types - {type(None)}) for name, python_types in types.items()}
 
 
-def _type(name: str, kinds: set[type]) -> str:
-    if not kinds:
+def _type(name: str, python_types: set[type]) -> str:
+    """Return the Arrow type of a column with values of these Python types; without values, its name decides."""
+    if not python_types:
         return _REAL if metric_of(name).unit in _SI else _TEXT
-    if len(kinds) == 1:
-        return {bool: _FLAG, int: _WHOLE, float: _REAL}.get(kinds.pop(), _TEXT)
-    return _REAL if kinds == {int, float} else _TEXT
+    if len(python_types) == 1:
+        return {bool: _FLAG, int: _WHOLE, float: _REAL}.get(python_types.pop(), _TEXT)
+    return _REAL if python_types == {int, float} else _TEXT
 
 
 def _cells(row: Row, types: Mapping[str, str]) -> Iterator[Any]:
-    made = {_TEXT: str, _REAL: float}
+    """Yield the values of a row, converted to the types of the columns."""
+    converters = {_TEXT: str, _REAL: float}
     for name, kind in types.items():
         value = row.get(name)
-        yield value if value is None or kind not in made else made[kind](value)
+        yield value if value is None or kind not in converters else converters[kind](value)
 
 
 def _write_csv(path: Path, types: Mapping[str, str], rows: Iterable[Row], _: Mapping[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Many scenarios: a study names keys and values, and every combination becomes a row of one table."""
+"""`podsim.sweep`: every combination of a study's keys and values is simulated, and becomes a row of one table."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from podsim import memo
 from podsim._version import __version__
 from podsim.disk import digest, simulator
 from podsim.errors import OutputError, PodsimError, Problem, SpecError
 from podsim.metrics import HIGH, LOW
+from podsim.options import POSITIVE, SCENARIO_NAME, Shell
 from podsim.report.chart import Sheet
 from podsim.report.report import Report
 from podsim.result.files import check_outputs, check_writable, files_read
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-_FEW_POINTS = 24  # start-up time of processes, in points
-_MANY_POINTS = 100_000  # number of points whose conditions take seconds
+_FEW_POINTS = 24  # number of points up to which further processes are not worth their start-up
+_MANY_POINTS = 100_000  # number of points from which on checking conditions takes seconds
 _CURE = "give another --output, or --restart"
 
 
@@ -44,12 +45,12 @@ class SweepResult(Answered):
     """Result of a study.
 
     Attributes:
-        space: Its points.
+        space: Points of the study.
         output: Path of the table; None if the rows are only in memory.
         by_status: Number of rows by status.
         inputs: (path, SHA-256) of every file read.
         simulated: True if points were simulated; False if the table already had all of them.
-        kept: Rows, if there is no table.
+        kept: Rows in memory; empty if there is a table.
     """
 
     space: StudySpace
@@ -90,7 +91,7 @@ class SweepResult(Answered):
             metric: Column to compare points by; samples or tokens per second by default.
 
         Returns:
-            The report, with a verdict, tiles, tables and a chart.
+            The report, with a verdict, headline figures, tables and a chart.
 
         Raises:
             PodsimError: No point has this metric.
@@ -136,12 +137,12 @@ def sheet_of(swept: SweepResult, report: Report) -> Sheet:
 
 
 def sweep(
-    study: str | Path | Mapping[str, Any],
-    output: str | Path | None = None,
+    study: Annotated[str | Path | Mapping[str, Any], Shell((), completes="studies")],
+    output: Annotated[str | Path | None, Shell(("--output", "-o"))] = None,
     *,
-    scenario: str | None = None,
-    processes: int | None = None,
-    scheduler: str | None = None,
+    scenario: Annotated[str | None, SCENARIO_NAME] = None,
+    processes: Annotated[int | None, POSITIVE] = None,
+    scheduler: Annotated[str | None, Shell(metavar="ADDRESS")] = None,
     restart: bool = False,
     ranges: bool = False,
     tell: Tell | None = None,
@@ -153,8 +154,7 @@ def sweep(
     rows are in memory.
 
     Args:
-        study: A study file, a scenario and the keys that vary; or the name of a shipped study; in Python the content of
-            one, too.
+        study: A study file, a scenario and the keys that vary; or the name of a shipped study.
         output: Table to write, .parquet or .csv; the command writes STUDY.parquet by default.
         scenario: Vary this scenario, instead of that of the study.
         processes: Number of processes; by default the number of cores.
@@ -162,14 +162,17 @@ def sweep(
         restart: Delete earlier rows and their table.
         ranges: Add the ends of 80 % prediction intervals, METRIC_low and _high; ten times slower.
         tell: Progress callback, called as `tell(done, total)`; by default a progress line in a notebook.
-        look: Progress callback for checking conditions, called if that takes long.
+        look: Callback that gets the number of points before their conditions are checked, if that takes long.
+
+    Note:
+        In Python, `study` may also be the content of a study file.
 
     Returns:
         The result, with `.rows()`, `.to_frame()` and `.report()`.
 
     Raises:
         SpecError: The study or its scenario is wrong.
-        OutputError: The table or the rows beside it cannot be written, or belong to something else.
+        OutputError: The table or its journal cannot be written, or holds rows of another study.
     """
     table = None if output is None else Path(output)
     if table is not None:
@@ -185,35 +188,31 @@ def sweep(
     numbers = array("q", space.numbers())
     _check_runs(space, numbers)
     inputs = _inputs(space)
-    fingerprint, beside = "", None
+    fingerprint, journal = "", None
     if table is not None:
         # The fingerprint covers all inputs of rows: the study, the files it reads, and podsim's code.
         parts = simulator(), space.study.model_dump_json(), "with ranges" * ranges, *map(" ".join, inputs)
         fingerprint = digest([part.encode() for part in parts])
         read = [] if isinstance(study, Mapping) else [("the study", find(str(study), "study", ()))]
-        beside = table.with_name(f"{table.name}.journal")
-        written = {"table": table, "rows beside the table": beside}
+        journal = table.with_name(f"{table.name}.journal")
+        written = {"table": table, "rows beside the table": journal}
         if table.suffix == tables.CSV:
             written["description of the table"] = tables.about_file(table)
             check_writable(tables.about_file(table))
         check_outputs(written, (*read, *files_read(inputs)))
-        if table.exists() and not restart and not beside.exists():
+        if table.exists() and not restart and not journal.exists():
             if tables.fingerprint_of(table) != fingerprint:
-                what, do = (
-                    "the table exists, and is not known to be of this study",
-                    "give another --output, or --restart",
-                )
-                raise OutputError(what, where=str(table), do=do)
+                raise OutputError("the table exists, and is not known to be of this study", where=str(table), do=_CURE)
             counts = Counter(str(row[STATUS]) for row in tables.read_rows(table))
             by_status = dict(sorted(counts.items(), key=lambda item: (item[0] != DONE, item[0])))
             return SweepResult(space, table, by_status, inputs, simulated=False)
     with (
-        telling(tell, "points") as told,
+        telling(tell, "points") as report_progress,
         memo.files_held(),
-        Store(beside, fingerprint, option=_CURE, restart=restart) as store,
+        Store(journal, fingerprint, option=_CURE, restart=restart) as store,
     ):
         how = {"processes": processes, "scheduler": scheduler, "few": _FEW_POINTS, "lead": 1}
-        store.fill(partial(_row, space, ranges), numbers, told, **how)
+        store.fill(partial(_row, space, ranges), numbers, report_progress, **how)
         by_status = store.statuses()
         if table is None:
             return SweepResult(space, None, by_status, inputs, kept=tables.typed(store.rows))
@@ -224,7 +223,7 @@ def sweep(
 
 
 def _row(space: StudySpace, ranges: bool, number: int) -> Row:
-    """Return the row of a point, with ends of ranges on request; an impossible point has a reason."""
+    """Simulate a point and return its row: metrics, and the ends of their `ranges` if requested, or else a reason."""
     point = space.point(number)
     assert point is not None
     source = point.scenario, point.variant
@@ -232,12 +231,15 @@ def _row(space: StudySpace, ranges: bool, number: int) -> Row:
     try:
         if point.problem is not None:
             raise SpecError([point.problem])
-        loaded = memo.file_content(
-            ("swept", *source), partial(load_scenario, *source)
-        )  # each point applies its overrides to it
+        # The scenario is loaded once for all points; each point overrides keys of it.
+        loaded = memo.file_content(("swept", *source), partial(load_scenario, *source))
         result = run(load_scenario(loaded, overrides=point.overrides))
-        known = result.ranges if ranges else {}
-        ends = {name + end: getattr(each, end[1:]) for name, each in known.items() for end in (LOW, HIGH)}
+        intervals = result.ranges if ranges else {}
+        ends = {
+            f"{name}{column}": end
+            for name, interval in intervals.items()
+            for column, end in ((LOW, interval.low), (HIGH, interval.high))
+        }
     except PodsimError as error:
         return values | {STATUS: tables.status_of(error), REASON: str(error)}
     except Exception as error:  # a bug at one point must not lose the other points
@@ -246,7 +248,7 @@ def _row(space: StudySpace, ranges: bool, number: int) -> Row:
 
 
 def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
-    """Refuse a study of which no point is let through, or none of the first can be loaded."""
+    """Raise `SpecError` if `where` excludes all points, or if none of the first points can be loaded."""
     if not numbers:
         what, place = f"`where` leaves out all of {len(space):,} points", space.document.where(("where",))
         raise SpecError([Problem(place, "where", what, "loosen a condition")])
@@ -266,13 +268,13 @@ def _check_runs(space: StudySpace, numbers: Sequence[int]) -> None:
 
 
 def _place_in(study: Document, where: str) -> str:
-    """Return the location of a key in the study instead of `--set`, if known."""
+    """Return where the study gives a key, instead of the location `--set KEY=VALUE`; other locations are unchanged."""
     key = where.removeprefix("--set ").partition("=")[0] if where.startswith("--set ") else None
     sections = (section for section in ("keys", "derived") if key in (study.value_at((section,)) or {}))
     return next((study.where((section, str(key))) for section in sections), "") or where
 
 
 def _inputs(space: StudySpace) -> tuple[tuple[str, str], ...]:
-    """Return every file that the scenarios of a study read."""
+    """Return (path, SHA-256) of every file that the scenarios of a study read."""
     names = next(axis for axis in space.axes if SCENARIO in axis.keys).values
-    return tuple(dict.fromkeys(each for name, *_ in names for each in load_scenario(str(name)).inputs))
+    return tuple(dict.fromkeys(file for name, *_ in names for file in load_scenario(str(name)).inputs))

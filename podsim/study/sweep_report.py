@@ -28,7 +28,7 @@ from podsim.study.store import COLUMNS, DONE, POINT, REASON, SCENARIO, STATUS, V
 _BEST, _LISTED, _DRAWN = 5, 500, 5_000  # most points of the table of best points, of longer tables, and of a chart
 _MOST_COMPARED: Final = 20_000
 """Most points for which keys without effect are detected, because all points have to be in memory."""
-_MOST_SAID, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
+_MOST_MESSAGES, _MOST_LINES, _MOST_PANELS, _MOST_TICKS = 3, 4, 6, 10
 _SAME: Final = 1e-12
 _FULL: Final = 0.5  # share of filled cells below which a grid was sampled
 _DIGITS: Final = 6
@@ -39,18 +39,18 @@ _COUNTS: Final = ("ipus", "replicas", "replication_factor", "machine_count")
 _PLACE: Final = re.compile(r"^.*?\[[^\]]*\]: ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*(?: [KMGT]i?B\b)?")
 _COUNTED: Final = {"does not fit": "Points that do not fit", "no plan": "Points without a plan"}
-_SCALES: Final = {
+_UNITS_OF_AXES: Final = {
     metrics.SECONDS: ((7200, 3600.0, "h"), (300, 60.0, "min"), (1, 1.0, "s"), (1e-3, 1e-3, "ms"), (0, 1e-6, "µs")),
     metrics.BYTES: ((2.0**30, 2.0**30, "GiB"), (0.0, 2.0**20, "MiB")),
     metrics.PER_SECOND: ((1e5, 1000.0, "1,000 "), (0.0, 1.0, "")),
 }
-"""Units of axes by unit of the metric: largest value from which on each is used, and divisor."""
+"""Units of axes by unit of a metric: largest value from which on each is used, divisor, and name."""
 _SHORT: Final = {"ipu": "IPU", "ipus": "IPUs", "gw": "GW", "mfu": "MFU", "llama": "LLaMa"}
-_Said = dict[tuple[str, str], list[Any]]
+_MessageCounts = dict[tuple[str, str], list[Any]]
 """Number of points, status and first text, by status and text without numbers."""
 
 
-# Words
+# Text
 
 
 def counts_text(by_status: Mapping[str, int]) -> str:
@@ -72,21 +72,21 @@ def _status(status: str, count: int) -> str:
 
 
 def quantity(metric: str, most: float = 1.0) -> tuple[chart.Axis, float]:
-    """Return the axis of a metric with largest value `most`, and the divisor that keeps its numbers short.
+    """Return the axis of a metric with largest value `most`, and the divisor that converts values to its unit.
 
     >>> axis, divisor = quantity("throughput_samples_per_s", 250_000.0)
     >>> axis.title, divisor
     ('throughput [1,000 samples/s]', 1000.0)
     """
-    known = find_metric(metric)
-    if known is None:
+    entry = find_metric(metric)
+    if entry is None:
         return chart.Axis(key_text(metric)), 1.0
-    if known.unit not in _SCALES:
-        return chart.Axis(known.label, known.unit if known.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
-    divisor, unit = next((size, text) for least, size, text in _SCALES[known.unit] if most >= least)
-    if known.unit == metrics.PER_SECOND:
-        return chart.Axis("rate" if known.label == known.counted else known.label, f"{unit}{known.counted}/s"), divisor
-    return chart.Axis(known.label, unit), divisor
+    if entry.unit not in _UNITS_OF_AXES:
+        return chart.Axis(entry.label, entry.unit if entry.unit in (metrics.WATTS, metrics.JOULES) else ""), 1.0
+    divisor, unit = next((size, text) for least, size, text in _UNITS_OF_AXES[entry.unit] if most >= least)
+    if entry.unit == metrics.PER_SECOND:
+        return chart.Axis("rate" if entry.label == entry.counted else entry.label, f"{unit}{entry.counted}/s"), divisor
+    return chart.Axis(entry.label, unit), divisor
 
 
 def metric_text(metric: str, value: float) -> str:
@@ -95,14 +95,14 @@ def metric_text(metric: str, value: float) -> str:
     >>> metric_text("throughput_samples_per_s", 250_000.0), metric_text("time_to_train_s", 90.0)
     ('250,000 samples/s', '90 s')
     """
-    known = metric_of(metric)
-    if known.unit == metrics.BYTES:
+    entry = metric_of(metric)
+    if entry.unit == metrics.BYTES:
         return format_bytes(value)
-    return f"{format_figure(known, value)} {f'{known.counted}/s' * (known.unit == metrics.PER_SECOND)}".rstrip()
+    return f"{format_figure(entry, value)} {f'{entry.counted}/s' * (entry.unit == metrics.PER_SECOND)}".rstrip()
 
 
 def key_text(name: str) -> str:
-    """Return the last parts of a key or metric, without underscores.
+    """Return the last two parts of a key path as text, or the last one of a short path.
 
     >>> key_text("system.machine.ipu_link.bandwidth_per_direction"), key_text("parallelism.replication_factor")
     ('IPU link: bandwidth per direction', 'replication factor')
@@ -116,24 +116,24 @@ def _joined(texts: Sequence[str]) -> str:
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
 
 
-def _text(key: str, value: object) -> str:
-    nothing = "no variant" if key == VARIANT else "none"
-    return nothing if value is None or value != value else short(value)
+def _value_text(key: str, value: object) -> str:
+    missing = "no variant" if key == VARIANT else "none"
+    return missing if value is None or value != value else short(value)  # `value != value`: not a number
 
 
 def no_column(column: str, numbers: Sequence[str]) -> PodsimError:
-    """Return the error for a metric that no point has."""
+    """Return the error for a metric that is not among the columns of numbers."""
     what = f"the table has no column of numbers `{column}`"
     return PodsimError(what, where="--metric", do=known_here(column, list(numbers), "use another"))
 
 
 def check_metric(metric: str) -> None:
-    """Refuse a column that no table has, before the whole study is simulated."""
+    """Raise `PodsimError` for an unknown metric; callers check this before the study is simulated."""
     if find_metric(metric) is None:
         raise no_column(metric, list(metrics.METRICS))
 
 
-# The answer
+# The report
 
 
 def study_report(
@@ -143,54 +143,65 @@ def study_report(
     inputs: Sequence[tuple[str, str]],
     metric: str | None = None,
 ) -> Report:
-    """Return the report of a study; points are compared by a metric, samples or tokens per second by default."""
-    seen = _TableStatistics(space, rows, by_status, metric)
+    """Return the report of a study.
+
+    Args:
+        space: Points of the study.
+        rows: Rows of the table, read once.
+        by_status: Number of rows by status.
+        inputs: (path, SHA-256) of every file read.
+        metric: Metric to compare points by; samples or tokens per second by default.
+
+    Raises:
+        PodsimError: No point has this metric.
+    """
+    table = _TableStatistics(space, rows, by_status, metric)
     scenarios = ", ".join(space.study.scenarios)
-    varying = "; ".join(f"{key} with {count:,} values" for key, count in seen.keys.items())
+    varying = "; ".join(f"{key} with {count:,} values" for key, count in table.keys.items())
     about = f"{scenarios}, podsim {__version__}", f"Varies: {varying or 'nothing'}", counts_text(by_status)
     return Report(
         title=space.study.description or f"A study of {scenarios}",
         about=about,
         version=__version__,
         inputs=inputs,
-        verdict=list(seen.verdict()),
-        warnings=[*seen.without_effect(), *seen.warnings()],
-        tiles=list(seen.tiles()),
-        sections=list(seen.sections()),
+        verdict=list(table.verdict()),
+        warnings=[*table.without_effect(), *table.warnings()],
+        tiles=list(table.tiles()),
+        sections=list(table.sections()),
     )
 
 
 class _TableStatistics:
-    """Statistics collected in one pass over the table of a study."""
+    """Statistics of a study's table, collected in one pass, and the parts of its report."""
 
     def __init__(
         self, space: StudySpace, rows: Iterable[Row], by_status: Mapping[str, int], metric: str | None
     ) -> None:
         self._space, self._by_status, self._metric = space, by_status, metric or ""
         self._total, self._count = sum(by_status.values()), 0
-        self._drawn: list[Row] = []
-        self._left_out: list[Row] = []
-        self._compared: list[Row] = []
-        self._reasons: _Said = {}
-        self._warnings: _Said = {}
+        self._drawn: list[Row] = []  # evenly chosen rows for the chart
+        self._failed: list[Row] = []  # the first rows of points that were not simulated
+        self._compared: list[Row] = []  # rows with the metric, up to a number
+        self._reasons: _MessageCounts = {}
+        self._warnings: _MessageCounts = {}
         values: dict[str, set[object]] = {key: set() for key in space.crossed}
         numbers: dict[str, None] = {}
         best: list[tuple[float, int, Row]] = []
         worst: tuple[float, int, Row] | None = None
-        others, every = {*COLUMNS, "warnings", *space.keys}, -(-self._total // _DRAWN)
+        others, drawn_every = {*COLUMNS, "warnings", *space.keys}, -(-self._total // _DRAWN)
         for place, row in enumerate(rows):
-            for key, known in values.items():
-                known.add(row.get(key))
+            for key, values_of_key in values.items():
+                values_of_key.add(row.get(key))
             new = (name for name in row.keys() - numbers.keys() - others if _figure(row, name) is not None)
             numbers |= dict.fromkeys(sorted(new, key=list(row).index))
             self._metric = self._metric or next((name for name in (*metrics.HEADLINES, *numbers) if name in row), "")
-            if place % every == 0:
+            if place % drawn_every == 0:
                 self._drawn.append(row)
             if row[STATUS] == DONE:
-                _say(self._warnings, DONE, row.get("warnings"))
+                _count(self._warnings, DONE, row.get("warnings"))
             else:
-                _say(self._reasons, row[STATUS], _PLACE.sub("", str(row[REASON] or "").partition("\n")[0]))
-                self._left_out += [row] * (len(self._left_out) < _LISTED)
+                _count(self._reasons, row[STATUS], _PLACE.sub("", str(row[REASON] or "").partition("\n")[0]))
+                self._failed += [row] * (len(self._failed) < _LISTED)
             if (figure := _figure(row, self._metric)) is not None:
                 self._count += 1
                 ranked = (-metric_of(self._metric).rank(figure), -int(row[POINT]), row)
@@ -201,17 +212,18 @@ class _TableStatistics:
             raise no_column(metric, list(numbers))
         self._best = [row for *_, row in sorted(best, reverse=True)]
         self._worst = worst[2] if worst else {}
-        self.keys = {key: len(known) for key, known in values.items() if len(known) > 1}
+        self.keys = {key: len(distinct) for key, distinct in values.items() if len(distinct) > 1}
+        """Number of values of each key that varies."""
 
     def _values(self, row: Row) -> list[str]:
-        return [_text(key, row.get(key)) for key in self.keys]
+        return [_value_text(key, row.get(key)) for key in self.keys]
 
     def _point_text(self, row: Row) -> str:
         pairs = zip(map(key_text, self.keys), self._values(row), strict=True)
         return ", ".join(map(" ".join, pairs)) or "the only point"
 
-    def _between(self, row: Row) -> str:
-        """Return the range of the metric at a point; empty if unknown."""
+    def _range_text(self, row: Row) -> str:
+        """Return the range of the metric at a point, such as `80 %: 3.1 to 3.3`; empty if unknown."""
         ends = _range_of(row, self._metric)
         return f"80 %: {format_ends(metric_of(self._metric), row[self._metric], *ends)}" if ends else ""
 
@@ -221,8 +233,8 @@ class _TableStatistics:
             return
 
         def value_at(row: Row) -> str:
-            between = self._between(row)
-            return f"{metric_text(metric, row[metric])}{f' ({between})' * bool(between)} at {self._point_text(row)}"
+            interval = self._range_text(row)
+            return f"{metric_text(metric, row[metric])}{f' ({interval})' * bool(interval)} at {self._point_text(row)}"
 
         metric, best, name = self._metric, self._best[0], quantity(self._metric)[0].label
         if best[metric] == self._worst[metric] and self._count > 1:
@@ -238,16 +250,16 @@ class _TableStatistics:
             yield f"{left:,} more points warn of something else: see the column `warnings` of the table"
 
     def without_effect(self) -> Iterator[str]:
-        """Yield the keys that do not change the metric, whatever the other keys are."""
+        """Yield a warning for each key that does not change the metric, whatever the values of the other keys."""
         if len(self._compared) > _MOST_COMPARED:
             return
         for key in self.keys:
-            at: dict[tuple[object, ...], dict[object, float]] = {}
+            by_others: dict[tuple[object, ...], dict[object, float]] = {}
             for row in self._compared:
                 others = tuple(row[other] for other in self.keys if other != key)
-                at.setdefault(others, {})[row[key]] = row[self._metric]
-            compared = {value for figures in at.values() if len(figures) > 1 for value in figures}
-            ends = [(min(figures.values()), max(figures.values())) for figures in at.values()]
+                by_others.setdefault(others, {})[row[key]] = row[self._metric]
+            compared = {value for figures in by_others.values() if len(figures) > 1 for value in figures}
+            ends = [(min(figures.values()), max(figures.values())) for figures in by_others.values()]
             same = all(math.isclose(low, high, rel_tol=_SAME) for low, high in ends)
             if same and compared and compared == {row[key] for row in self._compared}:
                 what = quantity(self._metric)[0].label
@@ -257,14 +269,14 @@ class _TableStatistics:
         """Yield the best value and the number of points by status."""
         if self._count:
             metric, best = metric_of(self._metric), self._best[0]
-            notes = (f"at {self._point_text(best)}" if self.keys else "", self._between(best))
-            label = f"{'Most' if metric.more_is_better else 'Least'} {metric.words}"
+            notes = (f"at {self._point_text(best)}" if self.keys else "", self._range_text(best))
+            label = f"{'Most' if metric.more_is_better else 'Least'} {metric.phrase}"
             yield Tile(label, metric_text(self._metric, best[self._metric]), tuple(filter(None, notes)))
         for status, count in self._by_status.items():
             yield Tile(_COUNTED.get(status, f"Points {status}"), f"{count:,}", (f"of {self._total:,}",))
 
     def sections(self) -> Iterator[Section]:
-        """Yield the chart, the best points, and the points that failed."""
+        """Yield the chart, the best points and the worst, and the points that were not simulated."""
         count, best = self._count, self._best
         if count:
             by_point = {int(row[POINT]): row for row in (*self._drawn, best[0])}
@@ -272,51 +284,53 @@ class _TableStatistics:
             some = f"{len(drawn):,} of {self._total:,} points are shown, evenly chosen, and the best."
             title = f"The best {len(best):,} of {count:,} points" if len(best) < count else "The points, the best first"
             notes = [some] if len(drawn) < self._total else []
-            if over := _study_chart(self._space, drawn, self._metric, notes, self._table(best, title)):
-                yield Section("Over the keys", [over], plotted=True)
+            if drawing := _study_chart(self._space, drawn, self._metric, notes, self._table(best, title)):
+                yield Section("Over the keys", [drawing], plotted=True)
             if count > _BEST:
                 title, best = f"The best {_BEST} of {count:,} points, and the worst", [*best[:_BEST], self._worst]
             yield Section("Points", [self._table(best, title)], short=True)
-        said, left = _most_frequent(self._reasons)
-        if said:
+        frequent, left = _most_frequent(self._reasons)
+        if frequent:
             title = "What could not be simulated"
-            reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in said]
+            reasons = [(f"{many:,}", _status(status, many), text) for many, status, text in frequent]
             more = [f"{left:,} more say something else: see the column `{REASON}` of the table"] if left else []
             table = Table(columns(">points", "status", "why"), reasons, title, more)
-            cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._left_out]
+            cells = [(str(row[POINT]), *self._values(row), row[STATUS], row[REASON] or "") for row in self._failed]
             heads = columns(">point", *map(key_text, self.keys), "status", "reason")
-            short_of = self._total - self._by_status.get(DONE, 0)
-            all_of_them = "Each of them" if len(cells) == short_of else f"The first {len(cells):,} of {short_of:,}"
-            yield Section(title, [table, Folded(all_of_them, [Table(heads, cells)])], short=True)
+            failed = self._total - self._by_status.get(DONE, 0)
+            fold_title = "Each of them" if len(cells) == failed else f"The first {len(cells):,} of {failed:,}"
+            yield Section(title, [table, Folded(fold_title, [Table(heads, cells)])], short=True)
 
     def _table(self, rows: Sequence[Row], title: str) -> Table:
-        """Return points with the metric, its range if known, and its ratio to the best point."""
+        """Return a table of points: the metric, its range if known, and its ratio to the first row."""
         metric, best = self._metric, rows[0][self._metric]
         axis, divisor = quantity(metric, max(abs(row[metric]) for row in rows))
         ranged = any(_range_of(row, metric) for row in rows)
         cells: list[Cells] = []
         for row in rows:
             share, ends = row[metric] / best if best else 1.0, _range_of(row, metric)
-            between = " to ".join(short(end / divisor) for end in ends) if ends else "–"
+            interval = " to ".join(short(end / divisor) for end in ends) if ends else "–"
             figure = Cell(short(row[metric] / divisor), row[metric] / divisor)
-            known: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
-            cells.append([*known, *[between] * ranged, Cell(format_percent(share), share)])
+            point: Cells = [f"{row[POINT]:,}", *self._values(row), figure]
+            cells.append([*point, *[interval] * ranged, Cell(format_percent(share), share)])
         heads = [*columns(">point", *map(key_text, self.keys)), Column(axis.title, is_number=True)]
         return Table([*heads, *columns(*[">80 %"] * ranged, ">of the best")], cells, title)
 
 
-def _say(said: _Said, status: str, text: object) -> None:
+def _count(counts: _MessageCounts, status: str, text: object) -> None:
+    """Count a text; texts that differ only in numbers are counted together."""
     if text:
-        said.setdefault((status, _NUMBER.sub("#", str(text))), [0, status, str(text)])[0] += 1
+        counts.setdefault((status, _NUMBER.sub("#", str(text))), [0, status, str(text)])[0] += 1
 
 
-def _most_frequent(said: _Said) -> tuple[list[list[Any]], int]:
-    """Return the most frequent texts, and the number of points with other texts."""
-    ranked = sorted(said.values(), key=lambda entry: -entry[0])
-    return ranked[:_MOST_SAID], sum(count for count, *_ in ranked[_MOST_SAID:])
+def _most_frequent(counts: _MessageCounts) -> tuple[list[list[Any]], int]:
+    """Return number, status and text of the most frequent texts, and the number of points with other texts."""
+    ranked = sorted(counts.values(), key=lambda entry: -entry[0])
+    return ranked[:_MOST_MESSAGES], sum(count for count, *_ in ranked[_MOST_MESSAGES:])
 
 
 def _figure(row: Row, name: str) -> float | None:
+    """Return a column's finite number at a point, or None."""
     value: Any = row.get(name)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None
@@ -335,42 +349,43 @@ def _study_chart(
 ) -> chart.Chart | None:
     """Return a chart of a metric over the keys that vary; None if no key varies.
 
-    A key of numbers gives lines, one for each value of a key of a few words. Words give bars, two keys a heat map (one
-    for each value of a third), samples dots, and more keys parallel axes.
+    One key of numbers gives a line, and a second key with a few texts a line for each text. One key of texts gives
+    bars. Two keys give a heat map, for each value of a third. Samples give dots, and more keys parallel axes.
     """
     keys = [key for key in (_key(rows, name) for name in space.crossed) if len(key.values) > 1]
     if not keys:
         return None
-    numeric, of_words = [key for key in keys if key.numbers], [key for key in keys if not key.numbers]
-    is_lines = len(numeric) == 1 and (not of_words or (len(of_words) == 1 and len(of_words[0].values) <= _MOST_LINES))
+    numeric, textual = [key for key in keys if key.numbers], [key for key in keys if not key.numbers]
+    is_lines = len(numeric) == 1 and (not textual or (len(textual) == 1 and len(textual[0].values) <= _MOST_LINES))
     measured = list(measured_points(space.study.measured, metric)) if is_lines else []
     values = [_figure(row, metric) for row in rows]
-    known = [*(value for value in values if value is not None), *(value for _, value in measured)]
-    axis, divisor = quantity(metric, max(map(abs, known)))
+    shown = [*(value for value in values if value is not None), *(value for _, value in measured)]
+    axis, divisor = quantity(metric, max(map(abs, shown)))
     heights = [None if value is None else _rounded(value / divisor) for value in values]
     drawn: chart.Curves | chart.Bars | chart.Study
-    if len(keys) == len(of_words) == 1:
-        what, drawn = "Bars", _bars(keys[0], rows, heights, axis)
+    if len(keys) == len(textual) == 1:
+        name, drawn = "Bars", _bars(keys[0], rows, heights, axis)
     elif is_lines:
-        keys = [*numeric, *of_words]
-        published = [(at, _rounded(value / divisor)) for at, value in measured]
-        what, drawn = "Lines", _lines(keys, rows, heights, axis, divisor, metric, published)
+        keys = [*numeric, *textual]
+        published = [(place, _rounded(value / divisor)) for place, value in measured]
+        name, drawn = "Lines", _lines(keys, rows, heights, axis, divisor, metric, published)
     else:
-        over, keys = _drawn_over(keys, len(rows))
-        what, points, statuses = over.value.capitalize(), [row[POINT] for row in rows], [row[STATUS] for row in rows]
-        drawn = chart.Study(over, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
-        said = {
-            chart.WayOver.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
-            chart.WayOver.PARALLEL: "A line is a point of the study, its colour the figure.",
+        plot, keys = _plot_and_keys(keys, len(rows))
+        name, points, statuses = plot.value.capitalize(), [row[POINT] for row in rows], [row[STATUS] for row in rows]
+        drawn = chart.Study(plot, keys, axis, heights, points, statuses, metric_of(metric).more_is_better)
+        explained = {
+            chart.StudyPlot.HEAT_MAP: "Grey: could not be simulated, has no such figure, or is not part of the study.",
+            chart.StudyPlot.PARALLEL: "A line is a point of the study, its colour the figure.",
         }
-        notes = [said[over], *notes] if over in said else notes
+        notes = [explained[plot], *notes] if plot in explained else notes
     over_keys = _joined([key.axis.label for key in keys])
-    described = f"{what} of the figure over {over_keys}."
-    return chart.Chart(f"Over {over_keys}", described, drawn, numbers=numbers, notes=notes)
+    return chart.Chart(
+        f"Over {over_keys}", f"{name} of the figure over {over_keys}.", drawn, numbers=numbers, notes=notes
+    )
 
 
 def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
-    """Return numbers in their common unit, or else in the base unit; None if some values are words.
+    """Return numbers in their common unit, or else in the SI base unit; None if a value is not a number.
 
     >>> _numbers_and_unit(["8 GB/s", "12.5 GB/s"]), _numbers_and_unit([4, 16]), _numbers_and_unit(["a", 2])
     (([8.0, 12.5], 'GB/s'), ([4.0, 16.0], ''), None)
@@ -385,9 +400,9 @@ def _numbers_and_unit(values: Sequence[Any]) -> tuple[list[float], str] | None:
 
 
 def _key(rows: Sequence[Row], name: str) -> chart.Key:
-    """Return a key with its values in order: numbers by size, words by first appearance."""
-    given = [_text(name, None) if row.get(name) is None else row[name] for row in rows]
-    values = list(dict.fromkeys(given))
+    """Return a key with its values in order: numbers by size, texts by first appearance."""
+    values_of_rows = [_value_text(name, None) if row.get(name) is None else row[name] for row in rows]
+    values = list(dict.fromkeys(values_of_rows))
     numbers, unit = _numbers_and_unit(values) or ([], "")
     if numbers:
         values = [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0])]
@@ -395,19 +410,20 @@ def _key(rows: Sequence[Row], name: str) -> chart.Key:
     if len(set(texts)) < len(texts):  # numbers that are equal with few digits
         texts = [str(value).removesuffix(f" {unit}") if unit else str(value) for value in values]
     places = {value: place for place, value in enumerate(values)}
-    return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), [places[value] for value in given])
+    indices = [places[value] for value in values_of_rows]
+    return chart.Key(name, chart.Axis(key_text(name), unit), texts, sorted(numbers), indices)
 
 
-def _drawn_over(keys: list[chart.Key], count: int) -> tuple[chart.WayOver, list[chart.Key]]:
-    """Return the kind of chart for several keys, and the order of the keys."""
+def _plot_and_keys(keys: list[chart.Key], count: int) -> tuple[chart.StudyPlot, list[chart.Key]]:
+    """Return the kind of chart for several keys and `count` points, and the keys in the order of the chart."""
     by_count = sorted(keys, key=lambda key: len(key.values))
     split, inner = (by_count[:1], by_count[1:]) if len(keys) == 3 else ([], by_count)
     is_full = count >= _FULL * math.prod(len(key.values) for key in keys)
     if is_full and len(inner) == 2 and (not split or len(split[0].values) <= _MOST_PANELS):
-        return chart.WayOver.HEAT_MAP, [*inner, *split]
+        return chart.StudyPlot.HEAT_MAP, [*inner, *split]
     if len(keys) == 2 and all(key.numbers for key in keys):
-        return chart.WayOver.DOTS, by_count
-    return chart.WayOver.PARALLEL, keys
+        return chart.StudyPlot.DOTS, by_count
+    return chart.StudyPlot.PARALLEL, keys
 
 
 def _rounded(value: float) -> float:
@@ -418,13 +434,12 @@ def _bars(key: chart.Key, rows: Sequence[Row], heights: Sequence[float | None], 
     bars = []
     for place in sorted(range(len(rows)), key=key.at.__getitem__):
         row, height, status = rows[place], heights[place], str(rows[place][STATUS])
-        nothing = "no figure" if status == DONE else status
-        text = nothing if height is None else f"{short(height)} {axis.unit}".rstrip()
+        missing = "no figure" if status == DONE else status
+        text = missing if height is None else f"{short(height)} {axis.unit}".rstrip()
         value = key.values[key.at[place]]
         tip = {key.name: value, axis.label: text, POINT: str(row[POINT])}
         bars.append(chart.Bar(value, 0.0, height or 0.0, chart.Fill(chart.LOOKS[0][0]), text, tip=tip))
-    least, most = min(0.0, *(bar.end for bar in bars)), max(abs(bar.end) for bar in bars)
-    return chart.Bars(bars, chart.Axis(axis.label, axis.unit, (least * _ROOM, most * _ROOM or 1.0)))
+    return chart.Bars(bars, chart.bar_axis(axis.label, axis.unit, bars, _ROOM))
 
 
 def _lines(
@@ -436,63 +451,72 @@ def _lines(
     metric: str,
     measured: Sequence[tuple[Value, float]],
 ) -> chart.Curves:
-    """Return a chart over a key of numbers, with a line for each value of a key of words.
+    """Return lines over a key of numbers, one for each value of a key of texts if there is one.
 
-    If the key counts IPUs or replicas, both axes are logarithmic, and the ideal rate is proportional to the first
-    value.
+    If the key counts IPUs or replicas and the metric is a rate, both axes are logarithmic, and a line shows the rate in
+    proportion to the count.
+
+    Args:
+        keys: The key of numbers, then the key of texts.
+        rows: Rows of the points.
+        heights: The metric of each row in the unit of the axis, None if missing.
+        axis: Axis of the metric.
+        divisor: Size of the axis's unit in the SI unit.
+        metric: Name of the metric.
+        measured: Positions and heights of measured scenarios.
     """
-    key, *of_words = keys
-    at = [key.numbers[place] for place in key.at]
+    key, *textual = keys
+    x_of_rows = [key.numbers[place] for place in key.at]
     scales = key.name.rpartition(".")[2] in _COUNTS and metric_of(metric).unit == metrics.PER_SECOND
     lines, bands = [], []
-    for number, name in enumerate(of_words[0].values if of_words else [axis.label]):
-        points = [(at[place], height, place) for place, height in enumerate(heights) if height is not None]
-        points = [point for point in points if not of_words or of_words[0].at[point[2]] == number]
+    for number, name in enumerate(textual[0].values if textual else [axis.label]):
+        points = [(x_of_rows[place], height, place) for place, height in enumerate(heights) if height is not None]
+        points = [point for point in points if not textual or textual[0].at[point[2]] == number]
         if not points:
             continue
         points.sort(key=lambda point: point[0])
         colour, marker, dashes = chart.LOOKS[number % len(chart.LOOKS)]
         x, y = [point[0] for point in points], [point[1] for point in points]
         ends = [_range_of(rows[place], metric) for *_, place in points]
-        ranges = [known and (known[0] / divisor, known[1] / divisor) for known in ends]
+        ranges = [interval and (interval[0] / divisor, interval[1] / divisor) for interval in ends]
         tips = [
             {key.axis.title: key.values[key.at[place]], axis.title: short(height), POINT: str(rows[place][POINT])}
             for _, height, place in points
         ]
-        label = f"{of_words[0].axis.label}: {name}" if of_words and of_words[0].name != SCENARIO else name
+        label = f"{textual[0].axis.label}: {name}" if textual and textual[0].name != SCENARIO else name
         lines.append(chart.Series(label, chart.Mark.LINE, x, y, colour, dashes if dashes[1] else (), marker, tips))
         bands += chart.band(f"{label}, 80 %", x, ranges, colour)
     first = min(lines, key=lambda line: line.x[0])
     span = first.x[0], max(line.x[-1] for line in lines)
     ideal = [chart.in_proportion("in proportion", span, first.y)] if scales and span[1] > span[0] > 0 else []
-    if measured and (where := _numbers_and_unit([place for place, _ in measured])):
+    if measured and (positions := _numbers_and_unit([place for place, _ in measured])):
         published = [height for _, height in measured]
-        lines.append(chart.Series("measured", chart.Mark.POINTS, where[0], published, chart.INK, marker="diamond"))
-    x_all, y_all = sorted({x for line in lines for x in line.x} | {*at}), [y for line in lines for y in line.y]
+        lines.append(chart.Series("measured", chart.Mark.POINTS, positions[0], published, chart.INK, marker="diamond"))
+    x_all, y_all = sorted({x for line in lines for x in line.x} | {*x_of_rows}), [y for line in lines for y in line.y]
     x_log = chart.is_wide(x_all) or (scales and x_all[0] > 0)
     y_log = x_log and (chart.is_wide(y_all) or scales) and min(y_all) > 0
     if missing := [place for place, height in enumerate(heights) if height is None]:
-        what = " or ".join(sorted({str(rows[place][STATUS]) for place in missing} - {DONE})) or "no such figure"
+        label = " or ".join(sorted({str(rows[place][STATUS]) for place in missing} - {DONE})) or "no such figure"
         foot = min(y_all) / _BELOW if y_log else 0.0
         tips = [{STATUS: str(rows[place][STATUS]), POINT: str(rows[place][POINT])} for place in missing]
-        feet = [at[place] for place in missing], [foot] * len(missing)
-        lines.append(chart.Series(what, chart.Mark.POINTS, *feet, chart.NO_FIGURE, marker="cross", tips=tips))
+        feet = [x_of_rows[place] for place in missing], [foot] * len(missing)
+        lines.append(chart.Series(label, chart.Mark.POINTS, *feet, chart.NO_FIGURE, marker="cross", tips=tips))
     ticks = x_all if len(x_all) <= _MOST_TICKS else ()
     x_axis = chart.Axis(key.axis.label, key.axis.unit, is_log=x_log, from_zero=False, ticks=ticks)
     y_axis = chart.Axis(axis.label, axis.unit, is_log=y_log, from_zero=not y_log)
     return chart.Curves([*bands, *ideal, *lines], x_axis, y_axis)
 
 
-def measured_points(given: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
-    """Yield the position and the published value of measured scenarios in a chart; others are skipped.
+def measured_points(specs: Sequence[MeasuredSpec], metric: str) -> Iterator[tuple[Value, float]]:
+    """Yield the position and the published value of each scenario that has a published value of the metric.
 
-    A rate is computed from the time of a weight update and its samples.
+    If only the time of a weight update is published, the throughput follows from its samples.
     """
-    for measured in given:
-        result = run(measured.scenario)
-        known = {reference.quantity: reference.measured for reference in reversed(result.references)}
-        rate, update = (dict(result.figures()).get(name) for name in (metrics.THROUGHPUT, metrics.UPDATE))
-        if metric in known:
-            yield measured.at, known[metric]
-        elif metric == metrics.THROUGHPUT and metrics.UPDATE in known and rate is not None and update is not None:
-            yield measured.at, rate * update / known[metrics.UPDATE]
+    for spec in specs:
+        result = run(spec.scenario)
+        published = {reference.quantity: reference.measured for reference in reversed(result.references)}
+        rate, update_s = (dict(result.figures()).get(name) for name in (metrics.THROUGHPUT, metrics.UPDATE))
+        if metric in published:
+            yield spec.at, published[metric]
+        elif metric == metrics.THROUGHPUT and metrics.UPDATE in published and rate is not None and update_s is not None:
+            yield spec.at, rate * update_s / published[metrics.UPDATE]

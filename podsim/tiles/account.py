@@ -27,7 +27,7 @@ class Account:
 
     def parts(self) -> tuple[tuple[str, float], ...]:
         """Return the name and cycles of every kind that is not zero. [cycles]"""
-        return tuple([pair for pair in zip(_KINDS, _cycles_by_kind(self), strict=True) if pair[1]])
+        return tuple([pair for pair in zip(_KINDS, cycles_by_kind(self), strict=True) if pair[1]])
 
     def __add__(self, other: Account) -> Account:
         """Return the sum of two accounts, kind by kind."""
@@ -43,11 +43,12 @@ class Account:
 
     def times(self, factor: float) -> Account:
         """Return the account of the same work done `factor` times."""
-        return Account(*[cycles * factor for cycles in _cycles_by_kind(self)])
+        return Account(*[cycles * factor for cycles in cycles_by_kind(self)])
 
 
 _KINDS = tuple(field.name for field in fields(Account))
-_cycles_by_kind = attrgetter(*_KINDS)
+cycles_by_kind = attrgetter(*_KINDS)
+"""Reader of the cycles of an account, in the order of its kinds. [cycles]"""
 
 
 def total(accounts: Iterable[Account]) -> Account:

@@ -20,9 +20,9 @@ from podsim.format import format_error, format_figure, format_significant
 from podsim.importer import ONNX, Request, import_model
 from podsim.metrics import METRICS, PER_SECOND, metric_of
 from podsim.report.chart import Chart, Curves, Mark, Series
-from podsim.report.report import Part, Report
+from podsim.report.report import Part, Report, Topic
 from podsim.report.table import Cells, Table, columns
-from podsim.result.base import STANDS_ON, Result
+from podsim.result.base import Result
 from podsim.result.perfetto import write_trace
 from podsim.result.serving import ServingResult
 from podsim.result.where import memory_title
@@ -120,7 +120,7 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
     if not ranged:
         first = replace(first, notes=first.notes or (_MEASURING,))
     expected = question.loaded(job.scratch).spec.expect or {}
-    seen = [_with_target(chart, expected) for chart in _charts(report, "What requests see")]
+    seen = [_with_target(chart, expected) for chart in _charts(report, Topic.REQUESTS)]
     if isinstance(result, ServingResult):
         fits, headline = machine, f"Saturates at {format_significant(result.saturation.rate_per_s)} requests/s"
     else:
@@ -134,19 +134,19 @@ def _answered(job: Job, question: Question, baseline: Question, *, ranged: bool)
     )
     parts = {VERDICT: "".join(verdict), TILES: tiles([first, *others])}
     parts |= _part(AGAINST, _against(job, result, question, baseline, ranged=ranged))
-    parts |= _part(MEMORY, _blocks(report, "Memory"))
+    parts |= _part(MEMORY, _blocks(report, Topic.MEMORY))
     parts |= _part(LOAD, [*[f"The service {result.conclusion()}."] * bool(seen and ranged), *seen])
     if ranged:
-        parts |= _part(STANDING, _blocks(report, STANDS_ON))
+        parts |= _part(STANDING, _blocks(report, Topic.INPUTS))
     return Answer(parts, summary=f"Fits. {headline}")
 
 
-def _blocks(report: Report, *titles: str) -> list[Part]:
-    return [block for section in report.sections if section.title in titles for block in section.blocks]
+def _blocks(report: Report, topic: Topic) -> list[Part]:
+    return [block for section in report.sections if section.topic is topic for block in section.blocks]
 
 
-def _charts(report: Report, *titles: str) -> list[Chart]:
-    return [block for block in _blocks(report, *titles) if isinstance(block, Chart)]
+def _charts(report: Report, topic: Topic) -> list[Chart]:
+    return [block for block in _blocks(report, topic) if isinstance(block, Chart)]
 
 
 def simulated(job: Job, question: Question, *, ranged: bool = True, record: bool = False) -> Any:
@@ -199,7 +199,7 @@ def _refused(job: Job, question: Question, error: PodsimError) -> Answer:
     memory: list[Part] = []
     if isinstance(error, DoesNotFitError) and not question.replanned and not question.serves:
         with suppress(PodsimError):
-            memory = _blocks(run(question.loaded(job.scratch), fit="warn").without_ranges().report(), "Memory")
+            memory = _blocks(run(question.loaded(job.scratch), fit="warn").without_ranges().report(), Topic.MEMORY)
     verdict = f'<div class="verdict bad" role="alert"><p><strong>{title}</strong> {text}</p>{cure}</div>'
     parts = {**dict.fromkeys(AREAS, ""), **_part(MEMORY, memory), VERDICT: verdict}
     return Answer(parts, fits=False, summary=title)
@@ -232,7 +232,7 @@ def _against(job: Job, result: Result, question: Question, baseline: Question, *
             yield from parts_of(found)
             has_waterfalls = bool(found.waterfalls)
     if not has_waterfalls:
-        yield from _charts(result.without_ranges().report(), "Where time goes", "Decode step")
+        yield from _charts(result.without_ranges().report(), Topic.TIME)
 
 
 def _baseline(job: Job, baseline: Question, *, ranged: bool) -> Subject:
@@ -334,7 +334,7 @@ def report(job: Job, question: Question) -> bytes:
 
 def timeline(job: Job, question: Question) -> Answer:
     """Return the timeline of a run."""
-    blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), "Timeline")
+    blocks = _blocks(simulated(job, question, record=True).without_ranges().report(), Topic.TIMELINE)
     return Answer(_part(TIMELINE, blocks or ["A service has no timeline; its steps have."]))
 
 

@@ -30,7 +30,7 @@ from podsim.program.task import (
     Transfer,
     Work,
 )
-from tests.property.test_engine_property import CHANNELS, programs
+from tests.property.test_engine_property import CHANNELS, durations, exchanges, programs, works
 
 needs_compiled = pytest.mark.skipif(not is_available(), reason="podsim was built without a C compiler")
 
@@ -126,6 +126,89 @@ def test_both_engines_find_the_same(program: Program, explicit: bool) -> None:
     assert compiled is not None
     assert list(found(compiled)) == list(found(simpy))
     assert (simpy.engine, compiled.engine) == ("simpy", "compiled")
+
+
+@st.composite
+def attended(draw: st.DrawFn) -> Program:
+    """Lanes that go through repetitions together, while others wait for one of their phases, or for their tokens.
+
+    A host answers a call; a reader takes tokens; a late lane joins a phase and sleeps through others.
+    """
+    lanes = tuple(f"lane{number}" for number in range(draw(st.integers(1, 4))))
+    alike = draw(st.booleans())
+    short = st.lists(st.one_of(works, exchanges), min_size=1, max_size=2).map(tuple)
+    ask, answer, join = Barrier("ask", "host"), Barrier("answer", "host"), Barrier("join", "wait")
+    everyone = Barrier("main", "wait")
+    shared = (Work("work", (("compute", draw(durations)),)), everyone)
+    phases, joins, calls, given = [], 0, 0, 0
+    for number in range(draw(st.integers(2, 5))):
+        count, kind = draw(st.integers(1, 6)), draw(st.sampled_from(["", "", "call", "join", "give"]))
+        steps: dict[str, tuple[Step, ...]] = {}
+        for lane in lanes:
+            first: tuple[Step, ...] = ()
+            if kind == "call":
+                first = (ask, answer)
+            elif kind == "join":
+                first = (join,)
+            elif kind == "give" and lane == lanes[0]:
+                first = (Release("tokens"),)
+            steps[lane] = (*first, *(shared if alike else (*draw(short), everyone)))
+        calls, joins, given = (
+            calls + count * (kind == "call"),
+            joins + count * (kind == "join"),
+            given + count * (kind == "give"),
+        )
+        phases.append(Phase(f"phase{number}", count, steps, "end"))
+    host = (ask, Work("call", (("host", draw(durations)),)), answer)
+    groups = [Group("main", lanes, tuple(phases), turns=draw(st.integers(1, 2)))]
+    turns = groups[0].turns
+    if calls:
+        groups.append(Group("host", ("host",), (Phase("loop", calls, {"host": host}, "end"),), 0, False, turns))
+    if joins:
+        after = draw(short)
+        late = Phase("late", joins, {"late": (*draw(short), join, *after)}, "end")
+        groups.append(Group("late", ("late",), (late,), accounted=draw(st.booleans()), turns=turns))
+    if given:
+        read = Phase("read", given, {"reader": (Acquire("tokens", "wait"), *draw(short))}, "end")
+        groups.append(Group("reader", ("reader",), (read,), 0, False, turns))
+    draw(st.randoms()).shuffle(groups)
+    return Program(tuple(groups), {"tokens": 0})
+
+
+@needs_compiled
+@settings(max_examples=150, deadline=None)
+@given(attended())
+def test_waiting_lanes_change_no_repetition_of_others(program: Program) -> None:
+    """The compiled engine skips equal repetitions although others wait, and counts the events of all of them."""
+    simpy = execute(program, engine="simpy")
+    compiled = run_compiled(program, explicit=True)
+    assert compiled is not None
+    assert list(found(compiled)) == list(found(simpy))
+
+
+@needs_compiled
+def test_repetitions_are_skipped_while_a_host_waits() -> None:
+    """10^12 repetitions of two lanes of 3 ps each, and a call of 5 ps; nobody could run them one by one.
+
+    A repetition has for each lane its work, the barrier, and its end; the call has a barrier and its end for each lane,
+    and the host waits, works, and ends.
+    """
+    times, lanes = 10**12, ("one", "other")
+    work, ask = Work("work", (("compute", 3),)), Barrier("ask", "host")
+    loop = Phase("loop", times, dict.fromkeys(lanes, (work, Barrier("main", "wait"))), "end")
+    call = Phase("call", 1, dict.fromkeys(lanes, (ask, Barrier("answer", "host"))), "end")
+    host = {"host": (ask, Work("call", (("host", 5),)), Barrier("answer", "host"))}
+    program = Program(
+        (
+            Group("main", lanes, (loop, call)),
+            Group("host", ("host",), (Phase("loop", 1, host, "end"),), accounted=False),
+        )
+    )
+    trace = run_compiled(program, explicit=True)
+    assert trace is not None
+    assert trace.makespan_ps == 3 * times + 5
+    assert trace.helpers["host"]["host"] == 3 * times + 5
+    assert trace.event_count == times * 2 * 3 + 2 * 3 + 4
 
 
 @settings(max_examples=40, deadline=None)

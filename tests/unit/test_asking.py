@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
 import typer.main
@@ -14,6 +14,7 @@ import typer.main
 import podsim
 from podsim.cli.app import app
 from podsim.cli.asking import Ask, asks
+from podsim.options import SCENARIO_NAME, SCENARIOS
 from tests.cases import every_case
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def function(
-    scenario: str,
+    scenario: Annotated[str, SCENARIO_NAME],
     *,
     mode: Literal["quick", "very_slow"] = "quick",
     sizes: Sequence[float] = (),
@@ -37,7 +38,7 @@ def function(
         scenario: What it is about, in a
             long line.
         mode: How. [s]
-        sizes: Of something; in Python any sequence.
+        sizes: Of something.
         draws: How often.
         width: `4`, or `4 B`.
         hidden: Not for a shell.
@@ -50,7 +51,7 @@ def function(
     return locals()
 
 
-def many(*scenarios: str, scale: float = 1.5) -> tuple[tuple[str, ...], float]:
+def many(*scenarios: Annotated[str, SCENARIOS], scale: float = 1.5) -> tuple[tuple[str, ...], float]:
     """Answer several.
 
     Args:
@@ -63,7 +64,7 @@ def many(*scenarios: str, scale: float = 1.5) -> tuple[tuple[str, ...], float]:
 def made(command: Callable[..., None], name: str = "function") -> Any:
     """The command that Typer makes of a function."""
     alone = typer.Typer()
-    alone.command()(asks(f"tests.unit.test_asking.{name}")(command))
+    asks(f"tests.unit.test_asking.{name}")(command).register(alone, "answer")
     return typer.main.get_command(alone)
 
 

@@ -25,11 +25,11 @@ from podsim.report.chart import (
     Series,
     Sheet,
     Study,
+    StudyPlot,
     TextPlace,
     TimelineBar,
     TimelineChart,
     TimelineStretch,
-    WayOver,
     band,
     in_proportion,
 )
@@ -147,9 +147,9 @@ def test_a_timeline_has_a_window_for_each_stretch() -> None:
     ]
 
 
-def study(over: WayOver, *keys: Key, figures: list[float | None]) -> Study:
+def study(plot: StudyPlot, *keys: Key, figures: list[float | None]) -> Study:
     statuses = ["done" if value is not None else "does not fit" for value in figures]
-    return Study(over, keys, Axis("rate", "samples/s"), figures, range(len(figures)), statuses)
+    return Study(plot, keys, Axis("rate", "samples/s"), figures, range(len(figures)), statuses)
 
 
 CLOCK = Key("clock", Axis("clock", "GHz"), ["1", "2"], [1.0, 2.0], [0, 1, 0, 1])
@@ -191,7 +191,7 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
     """Two points at 1 GHz and 8 GB/s: 10 and 40 samples/s. Where less is better, it is 10."""
     clock = Key("clock", CLOCK.axis, CLOCK.values, CLOCK.numbers, [*CLOCK.at, 0])
     link = Key("link", LINK.axis, LINK.values, LINK.numbers, [*LINK.at, 0])
-    drawn = study(WayOver.HEAT_MAP, link, clock, figures=[*FIGURES, 40.0])
+    drawn = study(StudyPlot.HEAT_MAP, link, clock, figures=[*FIGURES, 40.0])
     axes, _ = axes_of(drawn)
     texts = {text.get_position(): text.get_text() for text in axes.texts}
     assert texts == {(0, 0): "40", (1, 0): "20", (0, 1): "30", (1, 1): "–"}
@@ -213,19 +213,19 @@ def test_of_points_that_meet_in_a_cell_the_best_is_shown() -> None:
 
 def test_maps_of_a_third_key_have_one_scale() -> None:
     third = Key("c", Axis("c"), ["x", "y"], [], [0, 0, 1, 1])
-    maps = [axes for axes in axes_of(study(WayOver.HEAT_MAP, LINK, CLOCK, third, figures=FIGURES)) if axes.images]
+    maps = [axes for axes in axes_of(study(StudyPlot.HEAT_MAP, LINK, CLOCK, third, figures=FIGURES)) if axes.images]
     assert [axes.get_title() for axes in maps] == ["c x", "c y"]
     assert {axes.images[0].get_clim() for axes in maps} == {(10, 30)}
 
 
 def test_dots_and_parallel_axes_have_each_point_at_its_values() -> None:
-    axes, _ = axes_of(study(WayOver.DOTS, LINK, CLOCK, figures=FIGURES))
+    axes, _ = axes_of(study(StudyPlot.DOTS, LINK, CLOCK, figures=FIGURES))
     (dots,) = (collection for collection in axes.collections if isinstance(collection, PathCollection))
     assert [tuple(map(float, at)) for at in dots.get_offsets()] == [(1, 8), (2, 8), (1, 16)]  # type: ignore[union-attr]
     assert [float(at) for line in axes.lines for at in (*line.get_xdata(), *line.get_ydata())] == [2, 16]
-    axes, _ = axes_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    axes, _ = axes_of(study(StudyPlot.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
     assert [list(line.get_ydata()) for line in axes.lines[:3]] == [[0, 0, 0], [0, 1, 0], [1, 0, 1]]
-    values = values_of(study(WayOver.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
+    values = values_of(study(StudyPlot.PARALLEL, LINK, CLOCK, WORDS, figures=FIGURES))
     assert [(value["p0"], value["p1"], value["p2"]) for value in values] == [(1, 1, 1), (0, 0, 0), (0, 1, 0), (1, 0, 1)]
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from podsim import simulate
+from podsim.result.training_times import EpochRun
 from podsim.runs.training import train
-from podsim.runs.training.outcome import EpochRun
 from podsim.scenario import load_scenario
 from tests.examples import plan_of, small_cnn, small_pod
 

@@ -42,8 +42,8 @@ def test_an_error_says_where_what_and_what_to_do(error: PodsimError, text: str) 
 
 
 def test_a_place_is_added_once() -> None:
-    error = PodsimError("it broke").at("a.yaml:1:2")
-    assert error.at("b.yaml:3:4") is error
+    error = PodsimError("it broke").with_place("a.yaml:1:2")
+    assert error.with_place("b.yaml:3:4") is error
     assert str(error) == "a.yaml:1:2: it broke"
 
 

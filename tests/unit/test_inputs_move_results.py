@@ -18,10 +18,10 @@ from podsim.placement.job import training_job
 from podsim.placement.plan import cost_model
 from podsim.result.cost import KernelCost, cost_multi_slice, cost_multi_update_add
 from podsim.result.influence import Measure, Probe
+from podsim.result.training_times import TrainingOutcome
 from podsim.runs.forward import ForwardProbe
 from podsim.runs.generation import GenerationProbe
 from podsim.runs.train import TrainingProbe
-from podsim.runs.training import TrainingOutcome
 from podsim.scenario import (
     Activity,
     ForwardScenario,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podsim.errors import PodsimError
-from podsim.report.chart import Bars, Curves, Mark, Study, WayOver
+from podsim.report.chart import Bars, Curves, Mark, Study, StudyPlot
 from podsim.report.report import Folded, Report
 from podsim.report.table import Table
 from podsim.scenario.document import Document
@@ -301,7 +301,7 @@ def test_two_or_three_keys_are_heat_maps(keys: Mapping[str, list[int]], panels: 
     rows = crossed(**keys)
     found = drawn(rows, keys=keys)
     assert isinstance(found, Study)
-    assert (found.over, "".join(key.name for key in found.keys)) == (WayOver.HEAT_MAP, panels)
+    assert (found.plot, "".join(key.name for key in found.keys)) == (StudyPlot.HEAT_MAP, panels)
     assert (found.values, found.more_is_better) == ([row["weight_update_s"] for row in rows], False)
 
 
@@ -314,10 +314,10 @@ def test_the_file_itself_stands_beside_its_variants() -> None:
 def test_samples_are_dots_and_more_keys_parallel_axes() -> None:
     rows = [{"a": at, "b": at**2, "weight_update_s": at} for at in (0.1, 0.2, 0.3, 0.5)]
     ranges = {"a": {"from": 0, "to": 1}, "b": {"from": 0, "to": 1}}
-    assert drawn(rows, keys=ranges, samples={"count": 4}).over == WayOver.DOTS
+    assert drawn(rows, keys=ranges, samples={"count": 4}).plot == StudyPlot.DOTS
     keys = {name: [1, 2] for name in "abcd"}
     found = drawn(crossed(**keys), keys=keys)
-    assert (found.over, [key.name for key in found.keys]) == (WayOver.PARALLEL, list("abcd"))
+    assert (found.plot, [key.name for key in found.keys]) == (StudyPlot.PARALLEL, list("abcd"))
 
 
 def test_spans_of_ratios_are_logarithmic_and_small_ones_start_at_nothing() -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun, run_of_updates, runs_to_convergence
+from podsim.result.training_times import EpochRun, Schedule, TrainingRun
+from podsim.runs.training.outcome import run_of_updates, runs_to_convergence
 from podsim.runs.training.timeline import parts_of_epochs, parts_of_samples
 
 SCHEDULE = Schedule(

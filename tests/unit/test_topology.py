@@ -81,7 +81,7 @@ def test_the_second_link_domain_has_channels_of_its_own() -> None:
 def test_each_topology_is_a_module_of_its_name(name: str) -> None:
     topology = topology_of(POD16.model_copy(update={"topology": name}))
     assert set(topology.ring(range(8))) == set(range(8))
-    assert [bandwidth for _, bandwidth in topology.connections(POD16, 0, 1)] == pytest.approx([RUNG_BYTES_PER_S])
+    assert [each.bytes_per_s for each in topology.connections(POD16, 0, 1)] == pytest.approx([RUNG_BYTES_PER_S])
 
 
 def test_each_module_of_a_topology_has_a_key() -> None:

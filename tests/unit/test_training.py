@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from podsim.errors import MissingDataError
+from podsim.result.training_times import Schedule, TrainingRun
 from podsim.runs.training.outcome import (
     ReferencePoint,
-    Schedule,
-    TrainingRun,
     draw_samples_to_converge,
     evaluation_interval_samples,
     mlperf_score,

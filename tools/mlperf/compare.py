@@ -15,8 +15,9 @@ from typing import Final
 from podsim.errors import MissingDataError, PodsimError
 from podsim.result.reference_data import PADDLE, rows, scenario_name
 from podsim.result.result import RunResult
+from podsim.result.training_times import EpochRun
 from podsim.runs import simulate
-from podsim.runs.training.outcome import EpochRun, mlperf_score, run_of_updates, runs_to_convergence
+from podsim.runs.training.outcome import mlperf_score, run_of_updates, runs_to_convergence
 from podsim.runs.training.timeline import RunPart, parts_of_epochs, parts_of_samples
 from podsim.scenario import Activity, LoadedScenario, TrainingScenario, load_scenario
 from tools.mlperf.benchmark import batch_size, nominal_batch, nominal_sequences_per_pack, section

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from podsim.scenario.hardware import System
+from podsim.placement.topologies import Connection
+from podsim.scenario.hardware import System, present
 
 _SIDES = 2
 
 
-def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Yield the rung and rails of a route, with the bandwidth of each. [B/s]"""
+def connections(system: System, first: int, last: int) -> Iterator[Connection]:
+    """Yield the rung and rails of a route."""
     return walk(system, first, last)
 
 
@@ -39,15 +40,16 @@ def walk(
     *,
     wraps: bool = False,  # True if the ends of the ladder are joined; the route then takes the shorter way
     rail: Callable[[System, int, int, int], str] = rail_of_a_side,
-) -> Iterator[tuple[str, float]]:
-    """Yield (name, bandwidth [B/s]) of each connection on a route; `rail` names a rail (system, side, lower, upper)."""
+) -> Iterator[Connection]:
+    """Yield each connection on a route; `rail` names a rail (system, side, lower, upper)."""
     (start, side), (end, last_side) = divmod(first, _SIDES), divmod(last, _SIDES)
     if side != last_side:
-        yield f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s
+        latency_s = present(system.machine.ipu_link).rung_latency_s or 0.0
+        yield Connection(f"rung{start}/to{last_side}", system.machine.rung_bytes_per_s, latency_s)
     if start != end:
         bytes_per_s = system.machine.rail_bytes_per_s
         for here, there, direction in _rail_hops(system.domain_ipu_count // _SIDES, start, end, wraps=wraps):
-            yield f"{rail(system, last_side, here, there)}/{direction}", bytes_per_s
+            yield Connection(f"{rail(system, last_side, here, there)}/{direction}", bytes_per_s)
 
 
 def _rail_hops(rungs: int, start: int, end: int, *, wraps: bool) -> Iterator[tuple[int, int, str]]:

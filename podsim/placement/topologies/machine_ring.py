@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from podsim.placement.topologies import Connection
 from podsim.placement.topologies.ladder import rail_of_a_side, walk
 from podsim.scenario.hardware import System
 
 
-def connections(system: System, first: int, last: int) -> Iterator[tuple[str, float]]:
-    """Yield the rung, rails and machine connections of the shorter route, with the bandwidth of each. [B/s]"""
+def connections(system: System, first: int, last: int) -> Iterator[Connection]:
+    """Yield the rung, rails and machine connections of the shorter route."""
     machines = system.domain_ipu_count // system.machine.ipu_count
     return walk(system, first, last, wraps=machines > 1, rail=_rail)
 

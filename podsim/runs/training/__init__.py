@@ -1,5 +1,5 @@
 """Training runs: set-up, weight updates and evaluations until convergence."""
 
-from podsim.runs.training.outcome import TrainingOutcome, train
+from podsim.runs.training.outcome import train
 
-__all__ = ["TrainingOutcome", "train"]
+__all__ = ["train"]

@@ -28,7 +28,7 @@ from podsim.program.noise import NoisyCall
 from podsim.program.size import Follow, unseen
 from podsim.program.task import Program
 from podsim.program.update import machine_count
-from podsim.runs.training.outcome import EpochRun, TrainingOutcome, TrainingRun
+from podsim.result.training_times import EpochRun, TrainingOutcome, TrainingRun
 from podsim.scenario import TrainingScenario
 from podsim.units import PS_PER_S
 from podsim.workers import mapped

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from podsim.runs.training.outcome import EpochRun, Schedule, TrainingRun
+from podsim.result.training_times import EpochRun, Schedule, TrainingRun
 
 
 @dataclass(frozen=True, slots=True)

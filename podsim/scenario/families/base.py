@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Model for forward passes, with its warnings and files."""
+    """Model that was read for forward passes, with warnings and the files it was read from."""
 
     workload: Workload  # the model for one batch
     warnings: tuple[str, ...] = ()  # parts of the model that are left out
     files: tuple[tuple[str, str], ...] = ()  # (path, SHA-256) of every file read
 
 
-def passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
-    """Return the forward passes of a built model in the requested formats."""
+def forward_passes_of(trained: Workload, spec: ForwardScenario) -> Workload:
+    """Return the forward passes of a model in the number formats of the scenario."""
     passes, precision = trained.forward_only(), spec.precision
     if precision.narrows_products:
         return with_products_in_fp8(passes, attention=precision.attention_products is not None)
@@ -66,11 +66,11 @@ class BuiltModelSpec(ModelSpec):
     """MLPerf benchmark with reference runs of the family."""
     reference_words: ClassVar[str] = ""
     """Description of these reference runs."""
-    beside: ClassVar[frozenset[str]] = frozenset({"size"})
-    """Keys that the other keys say again, or that are of how the model is computed and not of what it learns."""
+    incidental: ClassVar[frozenset[str]] = frozenset({"size"})
+    """Keys that do not identify the model: shorthands of other keys, and keys that change only how it is computed."""
 
     widens_functions: ClassVar[bool] = False
-    """Whether norms and activation functions may have a format of their own in forward passes."""
+    """True if norms and activation functions may have a format of their own in forward passes."""
 
     @property
     def reads_images(self) -> bool:
@@ -122,7 +122,7 @@ class BuiltModelSpec(ModelSpec):
         """Return the model without dropout, for one batch."""
         formats = Formats(spec.precision.activations, spec.precision.activations, spec.precision.functions)
         model = self.workload(spec.data.without_dropout(), formats, spec.batch_size)
-        return Reading(passes_of(model, spec))
+        return Reading(forward_passes_of(model, spec))
 
 
 class GeneratorSpec(BuiltModelSpec):
@@ -139,19 +139,19 @@ class GeneratorSpec(BuiltModelSpec):
 
 
 def with_preset(raw: Any, presets: Mapping[Any, Mapping[str, Any]]) -> Any:
-    """Return the keys of a model, completed by the numbers of its published size, also in nested mappings."""
+    """Return the keys of the section `model`; keys that are missing come from the preset of its `size`."""
     size = raw.get("size") if isinstance(raw, dict) else None
-    return _under(presets[size], raw) if isinstance(size, str) and size in presets else raw
+    return _completed(presets[size], raw) if isinstance(size, str) and size in presets else raw
 
 
-def _under(preset: Any, written: Any) -> Any:
-    if not isinstance(preset, Mapping) or not isinstance(written, Mapping):
-        return written
-    return {**preset, **{key: _under(preset.get(key), value) for key, value in written.items()}}
+def _completed(preset: Any, given: Any) -> Any:
+    if not isinstance(preset, Mapping) or not isinstance(given, Mapping):
+        return given
+    return {**preset, **{key: _completed(preset.get(key), value) for key, value in given.items()}}
 
 
 def sized(family: str, layer_count: int, hidden_size: int) -> str:
-    """Return the name of a transformer without a published name.
+    """Return the title of a transformer without a published name.
 
     >>> sized("BERT", 12, 768)
     'BERT, 12 layers, width 768'
@@ -160,7 +160,7 @@ def sized(family: str, layer_count: int, hidden_size: int) -> str:
 
 
 def named(kind: str, size: str | None) -> str:
-    """Return the name of a model from its family and published size."""
+    """Return the name of a model in results: its family, with its `size` if that is given."""
     return f"{kind} {size}" if size else kind
 
 

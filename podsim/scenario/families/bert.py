@@ -28,7 +28,7 @@ _REFERENCE_TOKENS = 512
 
 
 class PackingSpec(Spec):
-    """Several sequences in one row of tokens."""
+    """Packing of several sequences into one row of tokens."""
 
     sequences_per_pack: Annotated[float, Field(strict=True, ge=1, allow_inf_nan=False)]
     """Mean number of real sequences per pack."""
@@ -58,7 +58,7 @@ class DataSpec(DropoutDataSpec):
     """Left out when sequences are not packed."""
 
     @model_validator(mode="after")
-    def _sequences_hold_theirs(self) -> DataSpec:
+    def _sequences_are_long_enough(self) -> DataSpec:
         if (self.masked_token_count or 0) > self.sequence_length:
             what = f"masked_token_count {self.masked_token_count} is above sequence_length {self.sequence_length}"
             raise BadValueError(what, "lower it")
@@ -81,7 +81,9 @@ class BertSpec(BuiltModelSpec):
 
     reference_benchmark: ClassVar[str | None] = "bert"
     reference_words: ClassVar[str] = "BERT-Large in pre-training on sequences of 512 tokens with LAMB"
-    beside: ClassVar[frozenset[str]] = frozenset({"size", "split_qkv", "qkv_products", "scaled_queries", "square_mask"})
+    incidental: ClassVar[frozenset[str]] = frozenset(
+        {"size", "split_qkv", "qkv_products", "scaled_queries", "square_mask"}
+    )
     widens_functions: ClassVar[bool] = True
     kind: Literal["bert"]
     """Family of the model."""
@@ -133,7 +135,7 @@ class BertSpec(BuiltModelSpec):
 
     @property
     def _published(self) -> str | None:
-        """Published size with the same four dimensions."""
+        """Published size with these four dimensions, or None."""
         sizes = (size for size, preset in _PRESETS.items() if all(getattr(self, key) == preset[key] for key in preset))
         return next(sizes, None)
 
@@ -153,11 +155,11 @@ class BertSpec(BuiltModelSpec):
     def _fill_preset(cls, raw: Any) -> Any:
         if not isinstance(raw, dict) or raw.get("size") is None:
             return raw
-        any_size = _PRESETS["base"]
-        return _PRESETS.get(str(raw["size"]), any_size) | raw
+        # With an unknown size, only the size is reported, and not the dimensions that it leaves out.
+        return _PRESETS.get(str(raw["size"]), _PRESETS["base"]) | raw
 
     @model_validator(mode="after")
-    def _adds_up(self) -> BertSpec:
+    def _keys_go_together(self) -> BertSpec:
         if self.class_count is not None and self.task != "classes":
             raise BadValueError(f"class_count has no meaning with `task: {self.task}`", "leave it out")
         if self.hidden_size % self.head_count:

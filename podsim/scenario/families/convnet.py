@@ -28,7 +28,7 @@ from podsim.models.transformer.shape import WHOLE, Shards
 from podsim.scenario.activity import Activity
 from podsim.scenario.base import Spec
 from podsim.scenario.convnet_training import CONVNET_TRAINING, ImageDataSpec, PixelSpec
-from podsim.scenario.families.base import BuiltModelSpec, Reading, passes_of
+from podsim.scenario.families.base import BuiltModelSpec, Reading, forward_passes_of
 from podsim.scenario.family import Family
 from podsim.scenario.forward import ForwardScenario, PassSpec
 from podsim.scenario.quantity import Count, Flag, Probability
@@ -65,13 +65,13 @@ class NormSpec(Spec):
         return self
 
     def style(self, *, trained: bool) -> NormStyle:
-        """Return the normalisation for builders; a trained network shares no statistics."""
+        """Return the normalisation for builders; a `trained` network computes no statistics."""
         groups = self.groups if self.kind == "group" else 0
         return NormStyle(groups=groups, folded=True) if trained else NormStyle(self.replicas, groups)
 
 
 def images(size: int | None, class_count: int) -> str:
-    """Return the input size and the number of classes, where they differ from ImageNet's.
+    """Return the end of a title: input size and number of classes, where they differ from ImageNet's.
 
     >>> images(224, 1000), images(380, 10)
     ('', ', images of 380 pixels, 10 classes')
@@ -83,7 +83,7 @@ def images(size: int | None, class_count: int) -> str:
 class ConvnetSpec(BuiltModelSpec):
     """Convolutional network."""
 
-    beside: ClassVar[frozenset[str]] = frozenset()
+    incidental: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def reads_images(self) -> bool:
@@ -94,8 +94,9 @@ class ConvnetSpec(BuiltModelSpec):
     def network(
         self, batch_size: int, formats: Formats, *, trained: bool = False, normalises: bool = True
     ) -> tuple[Features, tuple[Block, ...]]:
-        """Return the input and the blocks, without dropping of blocks if the network is `trained` already.
+        """Return the input and the blocks for a micro-batch.
 
+        `trained`: True for forward passes, which drop no blocks and have fixed statistics in norms.
         `normalises`: True if the device casts and normalises images of 8 bits.
         """
 
@@ -112,7 +113,7 @@ class ConvnetSpec(BuiltModelSpec):
         images, blocks = self.network(size, formats, trained=True)
         decoded = size if data.decoded_by_host else 0
         sent_bytes = images.element_count * data.pixel_bytes
-        return Reading(passes_of(self._workload(blocks, formats, size, sent_bytes, decoded), spec))
+        return Reading(forward_passes_of(self._workload(blocks, formats, size, sent_bytes, decoded), spec))
 
     def _workload(
         self, blocks: tuple[Block, ...], formats: Formats, batch_size: int, sent_bytes: int, decoded: int

@@ -29,7 +29,7 @@ from podsim.scenario.transformer_training import TRANSFORMER_TRAINING, DropoutDa
 from podsim.scenario.wording import counted, quoted
 
 _BIASES = get_args(Bias)
-_WORTH_TELLING = 0.001
+_LEAST_REPORTED_SHARE = 0.001
 
 
 def _biases(raw: Any) -> Any:
@@ -40,7 +40,7 @@ def _biases(raw: Any) -> Any:
         raise BadValueError(f"needs true, false or a list of dense layers, not {quoted(raw)}", do)
     for place, name in enumerate(raw):
         if name not in _BIASES:
-            raise BadValueError(f"{quoted(name)} is not one of {', '.join(f'`{each}`' for each in _BIASES)}", do)
+            raise BadValueError(f"{quoted(name)} is not one of {', '.join(f'`{bias}`' for bias in _BIASES)}", do)
         if name in raw[:place]:
             raise BadValueError(f"{quoted(name)} is in the list twice", "keep one of the two")
     return tuple(raw)
@@ -79,7 +79,7 @@ class ExpertsSpec(Spec):
     and tokens beyond are dropped. No limit if left out."""
 
     @model_validator(mode="after")
-    def _enough(self) -> ExpertsSpec:
+    def _experts_are_possible(self) -> ExpertsSpec:
         if self.per_token > self.count:
             what = f"a token cannot go through {self.per_token} of {counted(self.count, 'expert')}"
             raise BadValueError(what, f"use a per_token of at most {self.count}")
@@ -94,7 +94,7 @@ class ExpertsSpec(Spec):
 
     @property
     def load(self) -> Experts:
-        """Experts in the form that the builder takes."""
+        """Experts as an argument of the model builder."""
         imbalance = 1.0 if self.imbalance is None else float(self.imbalance)
         return Experts(self.count, self.per_token, self.routing, imbalance, self.capacity_factor)
 
@@ -102,7 +102,9 @@ class ExpertsSpec(Spec):
 class DecoderSpec(GeneratorSpec):
     """Decoder. `size` presets its dimensions; each can be overridden."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"size", "experts.routing", "experts.imbalance", "multiplies_by_mask"})
+    incidental: ClassVar[frozenset[str]] = frozenset(
+        {"size", "experts.routing", "experts.imbalance", "multiplies_by_mask"}
+    )
     kind: Literal["decoder"]
     """Family of the model."""
     size: Size | None = None
@@ -179,15 +181,15 @@ class DecoderSpec(GeneratorSpec):
         return self
 
     @model_validator(mode="after")
-    def _heads_are_turned(self) -> DecoderSpec:
-        width, turned = self.head_size or self.hidden_size // self.head_count, self.rotary_size
-        if turned is None:
+    def _rotary_size_is_possible(self) -> DecoderSpec:
+        width, rotated = self.head_size or self.hidden_size // self.head_count, self.rotary_size
+        if rotated is None:
             return self
         if not self.rotary:
-            what = f"learned positions turn nothing; rotary_size is {turned}"
+            what = f"learned positions turn nothing; rotary_size is {rotated}"
             raise BadValueError(what, "leave rotary_size out, or write `rotary: true`")
-        if turned > width or turned % 2:
-            what = f"rotary_size {turned} of heads that are {width} wide: pairs of elements are turned"
+        if rotated > width or rotated % 2:
+            what = f"rotary_size {rotated} of heads that are {width} wide: pairs of elements are turned"
             raise BadValueError(what, f"write an even number up to {width}, or leave rotary_size out")
         return self
 
@@ -256,7 +258,7 @@ class DecoderSpec(GeneratorSpec):
     def warnings(self, data: DecoderDataSpec, batch_size: int) -> Iterator[str]:
         """Yield a warning if experts drop tokens."""
         experts, tokens = self.shape.experts, batch_size * data.sequence_length
-        if experts and (dropped := experts.dropped_share(tokens)) >= _WORTH_TELLING:
+        if experts and (dropped := experts.dropped_share(tokens)) >= _LEAST_REPORTED_SHARE:
             yield (
                 f"{format_percent(dropped)} of what tokens choose finds no room in its expert and is dropped; "
                 f"`model.experts.capacity_factor: {experts.least_factor(tokens):.2f}` would have room for the fullest"

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from podsim.scenario.activity import Activity
-from podsim.scenario.families.base import ModelSpec, Reading, passes_of
+from podsim.scenario.families.base import ModelSpec, Reading, forward_passes_of
 from podsim.scenario.family import Family
 from podsim.scenario.forward import BatchesSpec, ForwardScenario
 from podsim.scenario.quantity import Count
@@ -39,14 +39,14 @@ class GraphSpec(ModelSpec):
         graph = read_graph(self._path(folder), self.dimensions, spec.precision.activations, watch)
         samples = spec.data.samples_per_batch or graph.workload.samples_per_micro_batch
         workload = replace(graph.workload, samples_per_micro_batch=samples)
-        return Reading(passes_of(workload, spec), graph.warnings, (graph.source,))
+        return Reading(forward_passes_of(workload, spec), graph.warnings, (graph.source,))
 
     def _path(self, folder: Path) -> Path:
-        beside = folder / self.file
+        path = folder / self.file
         try:
-            return beside if beside.exists() else Path(self.file)
+            return path if path.exists() else Path(self.file)
         except OSError:  # the reader of the file reports the problem
-            return beside
+            return path
 
 
 class ForwardDataSpec(BatchesSpec):

@@ -53,7 +53,7 @@ class MoleculeDataSpec(TrainingDataSpec):
     """Micro-batches in the prefetch queue of each replica."""
 
     @model_validator(mode="after")
-    def _graphs_have_a_place(self) -> MoleculeDataSpec:
+    def _graphs_fit_the_pack(self) -> MoleculeDataSpec:
         if self.graphs_per_pack > self.pack_graphs:
             what = f"{self.graphs_per_pack:g} graphs in a pack with {self.pack_graphs} places"
             raise BadValueError(what, "give `pack_graphs` as many places as a pack has graphs, or more")
@@ -74,7 +74,7 @@ class MoleculeDataSpec(TrainingDataSpec):
         return 0.0 if self.is_synthetic else layout.batch_size * self.graphs_per_pack / (self.loader_workers or inf)
 
     def late_samples(self, layout: TrainingLayoutSpec, updates_per_call: float) -> float:
-        """Return the graphs of the first batch of an epoch, divided by the weight updates of the epoch."""
+        """Return the graphs of the first batch of an epoch per weight update; no work overlaps with their loading."""
         if self.is_synthetic:
             return 0.0
         return layout.batch_size * self.graphs_per_pack * updates_per_call / self._updates_per_epoch(layout)

@@ -22,7 +22,7 @@ _SCENARIOS: Final = {
     Activity.GENERATION: "GenerationScenario",
     Activity.FORWARD: "ForwardScenario",
 }
-"""Class names in `podsim.scenario` of the scenarios of an activity; imported on use."""
+"""Base class in `podsim.scenario` of the scenarios of each activity; imported on use."""
 _MODULES: Final = {
     "bert": "bert",
     "vit": "vision",
@@ -45,8 +45,8 @@ def family(kind: str) -> Family:
 
 def family_in(module: str) -> Family:
     """Return the family that a module of `podsim.scenario.families` describes."""
-    found: Family = import_module(f"podsim.scenario.families.{module}").FAMILY
-    return found
+    registered: Family = import_module(f"podsim.scenario.families.{module}").FAMILY
+    return registered
 
 
 def forms() -> dict[str, type[Scenario]]:
@@ -58,25 +58,25 @@ def forms() -> dict[str, type[Scenario]]:
     }
 
 
-def activities_with(known: Callable[[type[Scenario]], bool]) -> list[Activity]:
-    """Return the activities with a scenario class that satisfies the predicate."""
-    return list(dict.fromkeys(each.activity for each in forms().values() if known(each)))
+def activities_with(predicate: Callable[[type[Scenario]], bool]) -> list[Activity]:
+    """Return the activities that have a scenario class with `predicate(class)`."""
+    return list(dict.fromkeys(form.activity for form in forms().values() if predicate(form)))
 
 
 @lru_cache
 def form(module: str, activity: Activity) -> type[Scenario]:
     """Return the scenario class of an activity with the sections of a family."""
-    found = family_in(module)
-    sections = {"model": (found.model, ...)} | dict(found.sections[activity])
+    registered = family_in(module)
+    sections = {"model": (registered.model, ...)} | dict(registered.sections[activity])
     make: Any = create_model  # mypy accepts literal sections only
-    made: type[Scenario] = make(
+    scenario_class: type[Scenario] = make(
         _name(module, activity),
         __base__=getattr(scenario, _SCENARIOS[activity]),
         __module__=__name__,
-        __doc__=f"One question about {activity.label} of {found.label}.",
+        __doc__=f"One question about {activity.label} of {registered.label}.",
         **sections,
     )
-    return made
+    return scenario_class
 
 
 def _name(module: str, activity: Activity) -> str:
@@ -99,10 +99,10 @@ def form_of(document: Document) -> type[Scenario]:
 
 def activity_of(document: Document) -> Activity:
     """Return the activity of a document."""
-    can = family_in(_module_of(document)).sections
-    if Activity.FORWARD in can and (len(can) == 1 or "forward" in document.data):
+    activities = family_in(_module_of(document)).sections
+    if Activity.FORWARD in activities and (len(activities) == 1 or "forward" in document.data):
         return Activity.FORWARD
-    if Activity.GENERATION not in can:
+    if Activity.GENERATION not in activities:
         return Activity.TRAINING
     if {"data", "generation"} <= document.data.keys():
         what, do = "`data` (training) and `generation` are both given", "keep one of the two"
@@ -111,7 +111,7 @@ def activity_of(document: Document) -> Activity:
 
 
 def _module_of(document: Document) -> str:
-    """Return the module of the document's model kind; the default form reports a missing kind like any other key."""
+    """Return the module of the document's kind of model; without a kind that of BERT, which reports the missing key."""
     model = document.data.get("model")
     kind = model.get("kind") if isinstance(model, dict) else None
     if isinstance(kind, str) and kind not in _MODULES:

@@ -82,12 +82,12 @@ class Seq2SeqSpec(BuiltModelSpec):
     @property
     def title(self) -> str:
         """Published name, or layers and width."""
-        whole = self.placed_decoder_layers == self.layer_count
+        is_symmetric = self.placed_decoder_layers == self.layer_count
         sizes = (size for size, preset in _T5.items() if all(getattr(self, key) == preset[key] for key in preset))
-        size = next(sizes, None) if whole else None
+        size = next(sizes, None) if is_symmetric else None
         if size is not None:
             return _NAMES[size]
-        layers = self.layer_count if whole else self.placed_layers
+        layers = self.layer_count if is_symmetric else self.placed_layers
         return sized("T5", layers, self.hidden_size)
 
     @property

@@ -57,7 +57,7 @@ class VisionDataSpec(DropoutDataSpec):
 class VisionSpec(BuiltModelSpec):
     """Vision transformer. `size` presets four dimensions; each can be overridden."""
 
-    beside: ClassVar[frozenset[str]] = frozenset({"size", "attention_padding"})
+    incidental: ClassVar[frozenset[str]] = frozenset({"size", "attention_padding"})
     widens_functions: ClassVar[bool] = True
     kind: Literal["vit"]
     """Family of the model."""

@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from podsim._version import __version__
 from podsim.errors import BadValueError, OutputError, PodsimError, SpecError
 from podsim.git import READ, commit_of, extract, top_of
+from podsim.options import Shell
 from podsim.result.files import write_atomically
 from podsim.runs import run
 from podsim.scenario import LoadedScenario, load_scenario, variant_names
@@ -51,7 +52,10 @@ _MEASURES: Final = ("podsim.study.check.measure", "podsim.checks.measure")
 
 
 def check(
-    *paths: str | Path, baseline: str | Path | None = None, against: str | None = None, tell: Tell | None = None
+    *paths: Annotated[str | Path, Shell((), "PATH...", may_be_left_out=True)],
+    baseline: str | Path | None = None,
+    against: Annotated[str | None, Shell(metavar="REVISION")] = None,
+    tell: Tell | None = None,
 ) -> Verdict:
     """Compare the metrics of scenarios with a baseline, and with the expectations in the scenarios.
 

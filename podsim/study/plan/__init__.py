@@ -7,11 +7,22 @@ from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from podsim.errors import BadValueError, PodsimError
 from podsim.metrics import THROUGHPUT, TIME
-from podsim.options import Division, Lease, Limits, Overrides
+from podsim.options import (
+    DURATION,
+    FIGURE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PYTHON_ALONE,
+    Division,
+    Lease,
+    Limits,
+    Overrides,
+    Shell,
+)
 from podsim.runs.serving.arrivals import check_rate
 from podsim.scenario import Activity, LoadedScenario, load_hardware, load_scenario
 from podsim.scenario.load import override_texts
@@ -49,39 +60,39 @@ _DIVISIONS: Final = {"given": ("as given",), "chosen": ("chosen",)}
 
 
 def plan(
-    goal: str | Path | Goal,
+    goal: Annotated[str | Path | Goal, Shell((), "GOAL")],
     *,
-    systems: Sequence[str] = (),
-    objective: str | None = None,
-    second: str | None = None,
+    systems: Annotated[Sequence[str], Shell(("--system",), completes="systems")] = (),
+    objective: Annotated[str | None, FIGURE] = None,
+    second: Annotated[str | None, FIGURE] = None,
     limits: Limits = (),
-    deadline: str | None = None,
-    budget: str | None = None,
-    rack_power: str | None = None,
-    latency: str | None = None,
+    deadline: Annotated[str | None, DURATION] = None,
+    budget: Annotated[str | None, Shell(metavar="PRICE")] = None,
+    rack_power: Annotated[str | None, Shell(metavar="POWER")] = None,
+    latency: Annotated[str | None, DURATION] = None,
     rate: float | None = None,
     division: Division | None = None,
     lease: Lease | None = None,
     overrides: Overrides = (),
-    trials: int | None = None,
-    draws: int | None = None,
+    trials: Annotated[int | None, POSITIVE] = None,
+    draws: Annotated[int | None, NOT_NEGATIVE] = None,
     seed: int | None = None,
-    processes: int | None = None,
+    processes: Annotated[int | None, POSITIVE] = None,
     journal: Path | None = None,
     tell: Tell | None = None,
     say: Callable[[str], None] = lambda _text: None,
-    aside: Path | None = None,
+    aside: Annotated[Path | None, PYTHON_ALONE] = None,
     **wanted: Any,
 ) -> PlanResult:
     """Rank systems and layouts by an objective within limits, and say why others are ruled out.
 
     Args:
-        goal: A goal file, the name of a shipped study, or a scenario to run; in Python a `Goal`, too.
+        goal: A goal file, the name of a shipped study, or a scenario to run.
         systems: A pod, or '32 of ipu_pod64'; all shipped pods by default.
         objective: Metric to optimise: time, cost, energy, ipus, or a key of results. The default is the time to train,
             or the throughput of a run without an end, or the P99 latency of requests.
         second: Second metric of the chart.
-        limits: Bounds in addition to the goal's, e.g. 'mfu=> 10 %'; in Python a mapping of metrics to bounds, too.
+        limits: Bounds in addition to the goal's, e.g. 'mfu=> 10 %'.
         deadline: Most time to train: 12h.
         budget: Most cost of a run: '500 USD'.
         rack_power: Most power of a rack: '20 kW'.
@@ -89,7 +100,7 @@ def plan(
         rate: Requests per second to serve; by default those of the scenario. [1/s]
         division: Consider only the given or only the chosen division.
         lease: Machines that cost covers: those in use, the partition or its pod.
-        overrides: Replace a key on all systems; in Python a mapping of key paths to values, too.
+        overrides: Replace a key on all systems.
         trials: Most candidates, 200 by default; more are refused.
         draws: Monte Carlo samples of uncertain inputs; 50 by default, 20 for requests.
         seed: Seed of the samples.
@@ -99,6 +110,10 @@ def plan(
         say: Callback for a line about the number of candidates and the time they take.
         aside: Journal that is used only for a long plan, and removed at its end.
         wanted: Other attributes of a `Goal`, such as `divisions`.
+
+    Note:
+        In Python, `goal` may also be a `Goal`, `limits` a mapping of metrics to bounds, and `overrides` a mapping of
+        keys to values.
 
     Returns:
         Options, ranked, with the verdict first in its report.
