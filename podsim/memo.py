@@ -90,7 +90,7 @@ BARE = Memo(256)
 ROUTES = Memo(64)
 """Routes between the IPUs of a link domain, by topology and links."""
 RINGS = Memo(4096)
-"""Longest routes and fullest links of rings, by links and members."""
+"""Longest routes, fullest links, messages and passes of rings, by links and members."""
 TIMETABLES = Memo(64)
 """Which stages are active in which pipeline cycle, by stages, micro-batches and schedule."""
 STRUCTURES = Memo(4)
