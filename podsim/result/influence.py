@@ -266,7 +266,8 @@ class StandsOn(LazySequence[_Row]):
     def _moved(self, key: str, value: float) -> _End:
         """Run with another value of one input; return the error if that is impossible."""
         try:
-            return self.probe(with_number(self.spec, key, value), resplit=self._resplit)
+            moved = with_number(self.spec, key, value, is_certain=True)
+            return self.probe(moved, resplit=self._resplit)
         except (PodsimError, ValidationError) as error:
             return error
 

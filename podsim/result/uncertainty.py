@@ -102,7 +102,7 @@ def sample_inputs(task: DrawTask, seed: int, number: int) -> Any:
         low, high = unsure.bounds
         likely = min(max(unsure.number, low), high)
         share = float(_generator(seed, number, unsure.key).random())
-        spec = with_number(spec, unsure.key, input_quantile(low, likely, high, share))
+        spec = with_number(spec, unsure.key, input_quantile(low, likely, high, share), is_certain=True)
     return spec
 
 

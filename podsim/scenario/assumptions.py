@@ -77,22 +77,26 @@ def numbers(model: BaseModel) -> Iterator[tuple[str, Sourced, str]]:
             yield key, number, declared.quantity.dimension
 
 
-def with_number(spec: Scenario, key: str, value: float) -> Scenario:
-    """Return the scenario with the number at `key` replaced by `value`."""
-    return with_value(spec, key, value)
+def with_number(spec: Scenario, key: str, value: float, *, is_certain: bool = False) -> Scenario:
+    """Return the scenario with the number at `key` replaced by `value`; a certain number has no range."""
+    return type(spec).model_validate(_with_value(spec, key, value, is_certain))
 
 
 def with_value(part: _Model, key: str, value: float) -> _Model:
     """Return a section of a scenario with the number at `key` replaced by `value`."""
-    return type(part).model_validate(_with_value(part, key, value))
+    return type(part).model_validate(_with_value(part, key, value, is_certain=False))
 
 
-def _with_value(part: BaseModel, key: str, value: float) -> dict[str, Any]:
+def _with_value(part: BaseModel, key: str, value: float, is_certain: bool) -> dict[str, Any]:
     """Return the fields of a section for validation; sections on the key path become mappings."""
     head, _, rest = key.partition(".")
     fields = {each: getattr(part, name) for each, name in keys_of(type(part)).items()}
     old = fields[head]
-    fields[head] = _with_value(old, rest, value) if rest else type(old)(value, old.provenance)
+    if rest:
+        fields[head] = _with_value(old, rest, value, is_certain)
+    else:
+        update = {"range": None} if is_certain else {}
+        fields[head] = type(old)(value, old.provenance.model_copy(update=update))
     return fields
 
 

@@ -167,7 +167,7 @@ def test_the_stack_that_is_written_gives_what_was_fitted(command: Command) -> No
     assert stack["base"] == "popart_sdk_2.3"
     call = stack["host_call"]
     assert (call["basis"], call["source"]) == ("calibrated", "logs, three: runs")
-    assert "standard error" in call["note"] and "113 ms before" in call["note"]
+    assert "standard error" in call["note"] and "104 ms before" in call["note"]
     assert call["value"] == f"{1000 * fitted[CALL]['fitted']:.4g} ms"
     result = podsim.simulate(POD16, overrides=["software=mine.yaml"])
     (row,) = report["measurements"]
