@@ -71,11 +71,11 @@ def test_another_shape_is_compiled() -> None:
 
 
 def test_a_branch_is_compiled() -> None:
-    """Small tensors go by halves up to 32 KiB, and around the ring where nothing is small."""
-    plan = plan_of("bert_v1.1_pod64_open")
+    """A stack that broadcasts tiny tensors adds up other latencies than one that does not."""
+    plan = plan_of("bert_base_phase1_pytorch_pod16")
     priced = PricedProgram(plan, compile_program)
-    for size, same in ((1048576, True), (0, False)):
-        found = priced.values(replace(plan, software=with_value(plan.software, "halved_collective_size", size)))
+    for size, same in ((2049, True), (0, False)):
+        found = priced.values(replace(plan, software=with_value(plan.software, "broadcast_collective_size", size)))
         assert (found is not None) is same
 
 
