@@ -16,11 +16,11 @@ from podsim.importer.request import Imported
 from podsim.importer.scenario_text import ScenarioSection, as_mapping, comment_lines
 from podsim.models import Workload
 from podsim.placement import PlanInput, make_plan
-from podsim.placement.fit import HELPS
+from podsim.placement.fit import HELPS, misfit_text
 from podsim.placement.forward_job import forward_job
 from podsim.placement.job import training_job
 from podsim.placement.layout import with_stages
-from podsim.placement.memory import IpuMemory
+from podsim.placement.memory import IpuMemory, fit_verdict
 from podsim.placement.plan import cost_model, job_memory
 from podsim.result.division import choice_yaml, division_text
 from podsim.scenario import ForwardScenario, LoadedScenario, System, load_scenario
@@ -223,18 +223,21 @@ def _with_layout(spec: TrainingScenario, batch: int, count: int, replicas: int, 
 
 
 def _fits(spec: TrainingScenario) -> bool:
+    """Return True if a layout fits with as much code as there may be."""
     try:
-        make_plan(replace(training_job(spec), changes=()))
+        plan = make_plan(replace(training_job(spec), changes=()))
     except InfeasibleError:
         return False
-    return True
+    return fit_verdict(plan.memory) == "fits"
 
 
 def _largest_failure(spec: TrainingScenario, batch: int) -> InfeasibleError:
     """Return the error of the layout over the most IPUs."""
     try:
         for candidate in _divisions(spec, batch, max(_ipu_counts(spec))):
-            make_plan(training_job(candidate))
+            memory = make_plan(training_job(candidate)).memory
+            if fit_verdict(memory) != "fits":
+                return DoesNotFitError(f"it is not certain that it fits: {misfit_text(memory)}", do="use a larger pod")
     except InfeasibleError as error:
         return error
     return DoesNotFitError("the batch has too few samples for a pipeline", do="use a larger --batch-size")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podsim.models import Block, Workload
-from podsim.models.op import Elementwise, MatMul, Op
+from podsim.models.op import Elementwise, MatMul, Op, Unexplained
 from podsim.models.transformer.causal import DecoderShape, causal_decoder
 from podsim.models.transformer.experts import Experts
 from podsim.models.transformer.shape import Batch, Shards
@@ -332,7 +332,8 @@ def test_every_operation_has_a_cost(shape: DecoderShape) -> None:
     job = generation()
     model = CostModel(job.system.machine.ipu, job.software.layout_change_cycles_per_byte)
     for ops in all_ops(causal_decoder(small(shape), Batch(1, 32), shards=4)):
-        assert all(cost.account.cycles > 0 for cost in model.sequence(ops, 0.4))
+        costs = [cost for cost in model.sequence(ops, 0.4) if not isinstance(cost.op, Unexplained)]
+        assert all(cost.account.cycles > 0 for cost in costs)
 
 
 def generation() -> Generation:
@@ -353,10 +354,10 @@ def layer_read(plan: Plan) -> int:
 
 @pytest.mark.parametrize(("shape", "sums_per_layer"), [(LLAMA2_13B, 2), (GPT_J, 1)])
 def test_a_generated_token_waits_for_each_sum(shape: DecoderShape, sums_per_layer: int) -> None:
-    """A ring of four shards takes 2·3 steps for a sum."""
+    """A sum over four shards takes 2·2 steps, as both directions go half of the way around."""
     layers = next(p for p in compile_step(small_steps(shape).decode).groups[0].phases if p.name.startswith("layers"))
     transfers = [each.transfers for each in layers.steps["ipu0"] if isinstance(each, Exchange)]
-    assert sum(transfer[0].kind == ALL_REDUCE for transfer in transfers) == sums_per_layer * 2 * 3
+    assert sum(transfer[0].kind == ALL_REDUCE for transfer in transfers) == sums_per_layer * 2 * 2
 
 
 def test_a_token_loads_the_experts_that_it_meets() -> None:

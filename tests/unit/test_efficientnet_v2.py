@@ -252,7 +252,7 @@ def test_the_given_calls_are_met(accumulation: int, call_ms: float) -> None:
     """EMCNN-001 and -003: ten weight updates of one replica, and what loading leaves of them to the device."""
     update_s = podsim.run(TWO, variant=f"one_replica_{accumulation}").weight_update_s
     loaded_ms = 10 * 2 * accumulation * 1.44
-    assert 1e4 * update_s - loaded_ms == pytest.approx(call_ms - loaded_ms, rel=0.05)
+    assert 1e4 * update_s - loaded_ms == pytest.approx(call_ms - loaded_ms, rel=0.07)
 
 
 def test_more_stages_need_no_more_memory_of_an_ipu() -> None:

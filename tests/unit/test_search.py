@@ -23,7 +23,7 @@ from podsim.search.search import Search
 from podsim.watch import silent
 from tests.examples import Mapping, small_bert, small_cnn, small_pod, system_of
 
-CALL_S = 113e-3
+CALL_S = 104e-3
 """Of PopART [popart_sdk_2.3]."""
 
 

@@ -46,25 +46,27 @@ def condition(source: str, *overrides: str) -> str | None:
 
 
 def test_four_times_the_replicas_take_a_quarter_of_the_time() -> None:
-    """461,242,368 sequences in batches of 262,144 are 1,759.5 updates; 34.35 h / 7,038 a piece, a little longer."""
+    """461,242,368 sequences in batches of 262,144 are 1,759.5 updates, each a little longer than on 16 IPUs."""
     result = run(BERT, "system=ipu_pod64", "parallelism.replication_factor=16")
     assert updates(result) == 1760
-    assert result.time_to_train_s == pytest.approx(8.7 * HOUR_S, rel=0.005)
+    assert result.time_to_train_s == pytest.approx(8.4 * HOUR_S, rel=0.005)
+    assert result.time_to_train_s == pytest.approx((run(BERT).time_to_train_s or 0.0) / 4, rel=0.02)
 
 
 def test_half_the_batch_takes_as_long_as_the_whole() -> None:
-    """Twice the updates, each of half the time: 17.41 h for 7,038 of them are 34.8 h for 14,076."""
+    """Twice the updates, each of half the time and half a call more."""
     result = run(BERT, "parallelism.accumulation_factor=1024")
     assert updates(result) == 14_076
-    assert result.time_to_train_s == pytest.approx(34.8 * HOUR_S, rel=0.005)
+    assert result.time_to_train_s == pytest.approx(33.6 * HOUR_S, rel=0.005)
+    assert result.time_to_train_s == pytest.approx(run(BERT).time_to_train_s, rel=0.02)
 
 
 def test_two_trillion_tokens_stay_two_trillion() -> None:
-    """2^20 tokens an update: 2e12 / 2^20 = 1,907,348.6 updates, at 14.207 s are 313.6 days."""
+    """2^20 tokens an update: 2e12 / 2^20 = 1,907,348.6 updates, at 13.945 s are 307.9 days."""
     result = run("llama2_7b_phased_pod64", "parallelism.accumulation_factor=32")
     assert updates(result) == 1_907_349
-    assert result.weight_update_s == pytest.approx(14.207, abs=0.0005)
-    assert result.time_to_train_s == pytest.approx(313.6 * DAY_S, rel=0.0005)
+    assert result.weight_update_s == pytest.approx(13.945, abs=0.0006)
+    assert result.time_to_train_s == pytest.approx(307.9 * DAY_S, rel=0.0005)
 
 
 # The ends of a run
