@@ -52,7 +52,7 @@ def out_grains(ipu: Ipu, channels: int) -> tuple[int, ...]:
     Source: [poplibs_poplin].
     """
     whole, half = ipu.amp.half_conv_units, ipu.amp.half_conv_units // 2
-    return (whole, half) if ceil_div(channels, half) % 2 else (whole,)
+    return (whole, half) if half and ceil_div(channels, half) % 2 else (whole,)
 
 
 def _inner_cycles(ipu: Ipu, rows: Any, dtype: str, partials: str, first_pass: bool) -> Any:

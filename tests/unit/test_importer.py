@@ -536,8 +536,8 @@ def test_what_no_pipeline_holds_is_trained_one_layer_at_a_time(
         "replication_factor": 2 * layout.replication_factor,
         "accumulation_factor": 512 // layout.replication_factor,
     }
-    with pytest.raises(DoesNotFitError, match="In-Processor-Memory"):
-        package.run("imported.yaml", overrides={f"parallelism.{key}": value for key, value in half.items()})
+    fewer = package.run("imported.yaml", overrides={f"parallelism.{key}": value for key, value in half.items()})
+    assert fewer.memory.fit == "cannot tell"
 
 
 def test_a_decoder_whose_layers_need_a_larger_pod_in_training(folder: Path) -> None:

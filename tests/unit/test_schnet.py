@@ -113,7 +113,7 @@ def test_the_host_of_a_call_by_hand(replicas: int) -> None:
     result = podsim.run(SCENARIO, variant=variant)
     updates = 64 // replicas
     per_call = result.breakdown["host"] * updates
-    tensors, calls = 11.7e-6 * (4 * 128 + 6 * replicas), 0.9e-3 + 0.15e-3 * replicas
+    tensors, calls = 11.5e-6 * (4 * 128 + 6 * replicas), 0.9e-3 + 0.15e-3 * replicas
     assert per_call == pytest.approx(tensors + calls + 4096 * 69e-6 / 25, rel=0.03)
 
 
