@@ -145,10 +145,10 @@ def test_all_submissions_in_short(notebook: str, rounds: tuple[str, ...]) -> Non
 
 
 def test_submissions_that_constants_were_fitted_to() -> None:
-    states("mlperf_v1", "six of the sixteen, marked *calibration*")
+    states("mlperf_v1", "seven of the sixteen, marked *calibration*")
     states("mlperf_v2", "Constants were fitted to the weight updates of ResNet-50, marked *calibration*")
     table = of_round("v1.0", "v1.1")
-    assert (table["role"] == "calibration").sum() == 6
+    assert (table["role"] == "calibration").sum() == 7
     roles = of_round("v2.0").groupby("benchmark")["role"].unique()
     assert {name: list(found) for name, found in roles.items()} == {"BERT": ["hold-out"], "ResNet-50": ["calibration"]}
 
@@ -233,13 +233,13 @@ def test_from_gc200_to_bow() -> None:
 
 def test_what_grows_with_the_bow_pod_for_bert() -> None:
     """The predicted loss is too small, by both ends: of BERT in v2.0 Bow Pod16 and Bow Pod256 are the worst."""
-    states("mlperf_v2", "trains 58 % as fast as one of a Bow Pod16 (53 % in the logs")
-    states("mlperf_v2", "Bow Pod16 is predicted 5 % too slow and Bow Pod256 5 % too fast)")
+    states("mlperf_v2", "trains 55 % as fast as one of a Bow Pod16 (53 % in the logs")
+    states("mlperf_v2", "Bow Pod16 is predicted 2 % too slow and Bow Pod256 2 % too fast)")
     small, large = (f"bert_v2.0_pod{ipus}_closed" for ipus in (16, 256))
     bert = of_round("v2.0").loc[[small, large]]
     measured, predicted = (speedups(bert, results(), prefix)[1] / 16 for prefix in ("measured_", ""))
-    assert (round(measured, 2), round(predicted, 2)) == (0.53, 0.58)
-    assert list((bert["update_ms"] / bert["measured_update_ms"] - 1).round(2)) == [0.05, -0.05]
+    assert (round(measured, 2), round(predicted, 2)) == (0.53, 0.55)
+    assert list((bert["update_ms"] / bert["measured_update_ms"] - 1).round(2)) == [0.02, -0.02]
     same = {"matmul", "vector", "reduction", "exchange", "rearrange", "superstep"}
     assert cost_us(same, large) == pytest.approx(cost_us(same, small), rel=0.02)
     every = set(results()[large].breakdown) | set(results()[small].breakdown)
