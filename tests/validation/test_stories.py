@@ -227,4 +227,6 @@ def test_where_the_time_of_llama_goes() -> None:
     sums = shares["tensor_parallel"]
     assert (round(sums.min(), 2), round(sums.max(), 2)) == (0.34, 0.51)
     states(HOURS, "take nearly half as long as the products themselves, and more")
-    assert all((shares["exchange"] + shares["reduction"])[each] > 0.49 * shares["matmul"][each] for each in shares.index)
+    assert all(
+        (shares["exchange"] + shares["reduction"])[each] > 0.49 * shares["matmul"][each] for each in shares.index
+    )
