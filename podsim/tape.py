@@ -113,10 +113,10 @@ def _compared(operation: _Operation) -> Callable[[Number, object], bool]:
 
 
 def _plain(convert: Callable[[Any], Any]) -> Callable[[Number], Any]:
-    def found(self: Number) -> Any:
+    def to_plain(self: Number) -> Any:
         return convert(self.plain())
 
-    return found
+    return to_plain
 
 
 def _never(value: Any, _: Any) -> bool:

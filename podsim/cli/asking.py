@@ -122,7 +122,7 @@ class _Choice(StrEnum):
 
 
 class _Known(dict[str, Any]):
-    """Names of a module; those that it imports for type checkers alone are unknown."""
+    """Names that annotations of a module use; a name imported for type checkers alone stands for an unknown type."""
 
     def __missing__(self, name: str) -> Any:
         builtins = self["__builtins__"]
@@ -141,7 +141,7 @@ def _takes_any(function: Callable[..., Any]) -> bool:
 def _options(
     function: Callable[..., Any], left_out: Mapping[str, Any] | Sequence[str]
 ) -> Iterator[tuple[str, inspect.Parameter]]:
-    """Yield parameters as Typer takes them, with their docstrings, but for those that a shell cannot write."""
+    """Yield the parameters of a function as Typer parameters, with help texts; leave out what a shell cannot write."""
     arguments = (inspect.getdoc(function) or "").partition("\nArgs:\n")[2].partition("\n\n")[0]
     helps = {name: _UNIT.sub("", " ".join(said.split())) for name, said in _DESCRIBED.findall(arguments)}
     known = _Known(inspect.unwrap(function).__globals__)

@@ -21,11 +21,8 @@ _DOES_NOT_HOLD: Final = 1
 @asks("podsim.study.whatif.whatif")
 def whatif(ask: Ask, output_format: TextFormat = "text", plot: Plot = None, report: Page = None) -> None:
     """Rank what twice the links, clock or memory would bring, each alone, for one workload or several."""
-    given = ask.keywords
-    if times := [*given.pop("times", ()), *(word for word in ask.args if "=" in word)]:
-        given["times"] = times
     with counted("workloads") as tell:
-        answer = ask.func(*(word for word in ask.args if "=" not in word), **given, tell=tell)
+        answer = ask.func(*ask.args, **ask.keywords, tell=tell)
     show(answer, output_format, plot, report)
 
 

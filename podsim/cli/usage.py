@@ -20,7 +20,7 @@ Abort: type[Exception] = typer.Abort
 _UNPARSED = {"integer": "needs a whole number", "number": "needs a number"}
 """What the parser says of a text that is no number, by the kind of number."""
 _QUOTED = re.compile(r"'([^']*)'")
-_SET = "--set"
+_OF_CHANGES = ("--set", "--times", "--to")  # options that may be followed by several changes
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.\[\]-]*=")
 
 
@@ -48,19 +48,25 @@ class Commands(TyperGroup):
 
 
 def one_change_each(words: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a command line, with `--set` before each of several changes that follow one `--set`.
+    """Yield the words of a command line; of several changes behind an option, each gets the option of its own.
 
     >>> list(one_change_each(["run", "--set", "a=1", "b.c=2", "x.yaml"]))
     ['run', '--set', 'a=1', '--set', 'b.c=2', 'x.yaml']
+    >>> list(one_change_each(["--times", "links=2", "--set=a=1", "b=2", "--plot", "c=3"]))
+    ['--times', 'links=2', '--set=a=1', '--set', 'b=2', '--plot', 'c=3']
     """
-    last = before_last = ""
-    follows = False
+    option, is_value = "", False  # the option whose changes may follow; True if the next word is its value
     for word in words:
-        follows = (follows or before_last == _SET or last.startswith(f"{_SET}=")) and bool(_ASSIGNMENT.match(word))
-        if follows:
-            yield _SET
+        name, equals, _ = word.partition("=")
+        if name in _OF_CHANGES:
+            option, is_value = name, not equals
+        elif is_value:
+            is_value = False
+        elif option and _ASSIGNMENT.match(word):
+            yield option
+        else:
+            option = ""
         yield word
-        before_last, last = last, word
 
 
 def parsed(app: typer.Typer, name: str) -> object:

@@ -175,7 +175,7 @@ class RingLayout:
 
     @property
     def broadcast_s(self) -> float:
-        """Time in which all members send a tiny tensor to all others, and each adds up what it has. [s]"""
+        """Time of a broadcast: every member sends a tiny tensor to all others and sums what arrives. [s]"""
         routes, members, tiles = self.routes, self.members, self.tiles
 
         def longest_s() -> float:
@@ -246,7 +246,7 @@ def between_domains_s(system: System) -> float:
 
 
 def fullest_link_s_per_byte(rings: Sequence[RingLayout]) -> float:
-    """Return the time of the fullest link of several rings per byte that each of their IPUs sends in a step. [s/B]"""
+    """Return the largest load of a link, in seconds per byte that each IPU sends in a step of all rings. [s/B]"""
     loads: dict[Channel, float] = defaultdict(float)
     for ring in rings:
         for ipu in ring.members if len(ring.members) > 1 else ():

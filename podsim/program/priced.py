@@ -33,13 +33,13 @@ _of_update, _of_phase = attrgetter(*_UPDATES), attrgetter(*_PHASES)
 _shape_of_stage = attrgetter("stage", "recomputed", "redoes_all")
 
 
-def _others(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[object, ...]]:
+def _other_fields(kind: type, names: Sequence[str]) -> Callable[[Any], tuple[object, ...]]:
     """Return a reader of all fields of a dataclass but some."""
     return attrgetter(*(name for name in kind.__dataclass_fields__ if name not in names))  # type: ignore[attr-defined]
 
 
-_shape_of_update = _others(UpdateCost, _UPDATES)
-_shape_of_phase = _others(PhaseCost, ("cost", *_PHASES))
+_shape_of_update = _other_fields(UpdateCost, _UPDATES)
+_shape_of_phase = _other_fields(PhaseCost, ("cost", *_PHASES))
 _HARDWARE: Final = ("system", "software")
 
 

@@ -29,7 +29,7 @@ class _Traces:
     def record(self, plan: Plan, compiled: Callable[[Plan], Program]) -> None:
         """Keep the structure of a plan's program, so that programs of similar plans need not be compiled."""
 
-        def made() -> tuple[PricedProgram, Structure]:
+        def priced_structure() -> tuple[PricedProgram, Structure]:
             priced = PricedProgram(plan, compiled)
             return priced, Structure(priced.program)
 
@@ -37,9 +37,9 @@ class _Traces:
         key = (compiled, plan.workload.name, plan.system.name, plan.software.name, *layout)
         # A formula from a file of a user may use functions that numbers of a tape do not have.
         with suppress(TooLargeError, OverflowError, TypeError, AttributeError), no_search():
-            priced, structure = memo.STRUCTURES.get(key, made)
+            priced, structure = memo.STRUCTURES.get(key, priced_structure)
             if (values := priced.values(plan)) is None:  # another shape than the first with this key
-                priced, structure = made()
+                priced, structure = priced_structure()
                 values = priced.values(plan)
             self.recorded = None if values is None else (priced, structure, values)
 

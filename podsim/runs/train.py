@@ -284,7 +284,7 @@ class TrainingProbe(BaseProbe):
         if parts.is_first or self._faults or not is_available():
             self._base = None if self._faults else plan
             return traces.trace_of(compile_program(plan, faults=self._faults, parts=parts))
-        if self._base is not None and (first := parts.first) is not None:
+        if self._base is not None and (first := parts.first_spec) is not None:
             base, self._base = replace(self._base, system=first.system, software=first.software), None
             traces.record(base, compile_program)
         return traces.trace_of_plan(plan, partial(compile_program, parts=parts))

@@ -181,7 +181,7 @@ class Parts:
             self._changed = set(differing(self._first[0], spec if noted is None else noted[0]))
 
     @property
-    def first(self) -> Any:
+    def first_spec(self) -> Any:
         """Scenario of the first run, without a record of what is read; None before that run."""
         return self._first and self._first[0]
 

@@ -117,7 +117,7 @@ class PhasedSearch:
         other._reserve, other.misfits, other.considered_count = reserve, [], 0
         return other
 
-    def _once(self, what: object, spec: TrainingScenario, make: Callable[[], _Value]) -> _Value:
+    def _remembered(self, what: object, spec: TrainingScenario, make: Callable[[], _Value]) -> _Value:
         """Return a value of a layout that does not depend on the memory left free; `make` computes it once."""
         # Keeping the scenario keeps its id unique.
         key = what, id(spec)
@@ -128,8 +128,8 @@ class PhasedSearch:
 
     def leads(self) -> Iterator[Lead[Found]]:
         """Yield a lead for every way to share and recompute layers and every number of replicas."""
-        for way in self._once("ways", self._spec, lambda: list(in_phases(self._spec, self._pins))):
-            sizes = self._once("sizes", way, partial(_listed, micro_batches, way, self._pins))
+        for way in self._remembered("ways", self._spec, lambda: list(in_phases(self._spec, self._pins))):
+            sizes = self._remembered("sizes", way, partial(_listed, micro_batches, way, self._pins))
             self.considered_count += len(sizes) * len(self._streamed_ways(way)) * len(self._tile_counts(way))
             if sizes:
                 yield Lead(self._least_s(way, sizes[-1]), partial(self._of_way, sizes), name=_phases_text(way))
@@ -175,7 +175,7 @@ class PhasedSearch:
     def _of_way(self, sizes: Sequence[TrainingScenario]) -> Iterator[Lead[Found]]:
         """Yield every micro-batch and number of I/O tiles that would fit if operations needed no temporaries."""
         for spec in sizes:
-            if self._once("refused", spec, partial(_has_findings, spec)):
+            if self._remembered("refused", spec, partial(_has_findings, spec)):
                 continue
             fitting = [each for each in self._tiled(spec) if self._fits_bare(each)]
             if not fitting:
@@ -183,11 +183,13 @@ class PhasedSearch:
                 self.misfits.append(spec)
                 break
             for each in fitting:
-                yield Lead(self._once("bare time", each, partial(self._bare_s, each)), partial(self._costed, each))
+                yield Lead(
+                    self._remembered("bare time", each, partial(self._bare_s, each)), partial(self._costed, each)
+                )
 
     def _streamed_ways(self, spec: TrainingScenario) -> list[TrainingScenario]:
         """Return the scenario with every way to load and store."""
-        return self._once("streamed", spec, partial(_listed, chosen, spec, STREAMED, self._pins))
+        return self._remembered("streamed", spec, partial(_listed, chosen, spec, STREAMED, self._pins))
 
     def _leanest_way(self, spec: TrainingScenario) -> TrainingScenario:
         """Return the way to load and store with the least memory: no batch serialisation, the most sharding."""
@@ -206,18 +208,22 @@ class PhasedSearch:
         return list(self._pins.values(TILES, spec))
 
     def _tiled(self, spec: TrainingScenario) -> list[TrainingScenario]:
-        return self._once("tiled", spec, lambda: [with_key(spec, IO_TILES, count) for count in self._tile_counts(spec)])
+        return self._remembered(
+            "tiled", spec, lambda: [with_key(spec, IO_TILES, count) for count in self._tile_counts(spec)]
+        )
 
     def _in_parts(self, spec: TrainingScenario) -> list[TrainingScenario]:
         """Return the layout with each number of attention parts to try, the smallest first."""
         given = self._pins.pinned(PARTS)
         counts = attention_parts(spec) if given is None else [given]
-        return self._once("parts", spec, lambda: [with_key(spec, PARTS, count) for count in counts])
+        return self._remembered("parts", spec, lambda: [with_key(spec, PARTS, count) for count in counts])
 
     def _fits_bare(self, spec: TrainingScenario) -> bool:
         """Return True if some way to load and store fits when operations need no temporaries."""
         parts = self._in_parts(self._leanest_way(spec))
-        memories = (self._once("bare memory", each, partial(self._bare_memory, each)) for each in (parts[0], parts[-1]))
+        memories = (
+            self._remembered("bare memory", each, partial(self._bare_memory, each)) for each in (parts[0], parts[-1])
+        )
         return any(map(self._leaves_enough, memories))
 
     def _bare_memory(self, spec: TrainingScenario) -> tuple[IpuMemory, ...]:
@@ -295,7 +301,7 @@ class PhasedSearch:
         """
         needed: int | None = None
         for each in self._in_parts(spec):
-            bound_s, memory = self._once("roomy", each, partial(self._roomy, each))
+            bound_s, memory = self._remembered("roomy", each, partial(self._roomy, each))
             needs = max(ipu.used_bytes() for ipu in memory)
             if needed is not None and needs >= needed:
                 return
@@ -317,7 +323,7 @@ class PhasedSearch:
     def _streamed(self, spec: TrainingScenario) -> Iterator[Lead[Found]]:
         """Yield a lead for every way to load and store, bounded by a time that includes loads and stores."""
         for each in self._streamed_ways(spec):
-            bound_s = self._once("time", each, partial(self._streamed_s, each))
+            bound_s = self._remembered("time", each, partial(self._streamed_s, each))
             yield Lead(bound_s, partial(self._planned, each, len(self._shares) - 1))
 
     def _streamed_s(self, spec: TrainingScenario) -> float:
@@ -334,10 +340,12 @@ class PhasedSearch:
         Products that no plan leaves so little room get more, so that a smaller share may be faster than a larger one.
         Smaller shares that still have room for all temporaries of the plan give the same plan, and are left out.
         """
-        plan = self._once(place, spec, partial(self._plan, spec, self._shares[place]))
+        plan = self._remembered(place, spec, partial(self._plan, spec, self._shares[place]))
         if self._leaves_enough(plan.memory):
             yield Found(
-                plan, self._once(("time", place), spec, lambda: phased_s(plan)), partial(_written, spec, plan.layout)
+                plan,
+                self._remembered(("time", place), spec, lambda: phased_s(plan)),
+                partial(_written, spec, plan.layout),
             ).lead()
             return
         blocks = [block for phase in plan.phases for block in phase.cost.blocks.values()]

@@ -131,7 +131,7 @@ class Difference:
 
     @property
     def headline(self) -> Row:
-        """Row of the activity's most important metric among those of the results."""
+        """First row of the table by importance of metrics for the activity."""
         order = [METRICS[key].name for key in COMPARED[self.a.activity]]
         return min(self.rows, key=lambda row: order.index(row.metric))
 
